@@ -77,7 +77,8 @@ static void report_vip_of_interface(
 
 	weir_address_format(vip, text, sizeof(text));
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
-		"is an address of %s, which answers %s for it: clients may bypass the balancer",
+		"is an address of %s, which answers %s for this address: clients may bypass the "
+		"balancer",
 		interface, four ? "ARP requests" : "neighbour solicitations");
 	weir_findings_cure(&doctor->findings,
 		"ip addr del $(ip -o addr show dev %s to %s | awk '{print $4}') dev %s && ip "

@@ -16,9 +16,8 @@
 // X(suffix of the function, "name", "what the check examines")
 #define WEIR_AGENT_DOCTOR_CHECKS(X) \
 	X(decap, "decap", \
-		"decapsulation on INTERFACE by weir-agent decap or tunnel devices; the " \
-		"forwarding " \
-		"modes that they accept; refused packets") \
+		"decapsulation on INTERFACE by weir-agent decap or tunnel devices; accepted " \
+		"forwarding modes; refused packets") \
 	X(loopback, "loopback", "the VIPs are addresses of this host") \
 	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel devices") \
 	X(arp, "arp", \
@@ -33,7 +32,7 @@
 	X(steal, "steal", "with --allow-steal: the kernel can remove half-open connections") \
 	X(ports, "ports", "the ports that weir-agent run watches have listening sockets") \
 	X(listeners, "listeners", \
-		"a socket listens at each --port, and the limit of its accept queue") \
+		"listening socket of each --port, and limit of its accept queue") \
 	X(syn_queue, "syn-queue", "SYN cookies and the queue of half-open connections") \
 	X(capacity, "capacity", "the speed of the CPUs, for automatic weights") \
 	X(btf, "btf", "kernel BTF, which the meter and the monitoring of listening sockets need")

@@ -168,8 +168,9 @@ static void print_announced(const json_t *status, const struct weir_agent_option
 
 		if (name != NULL && word != NULL && strcmp(word, "ready") != 0) {
 			fprintf(stderr,
-				"weir-agent: service %s stays %s, as announced for it; to end "
-				"this, run \"weir-agent announce ready --service %s --run-dir "
+				"weir-agent: service %s stays %s, because this state was "
+				"announced; to change this, run \"weir-agent announce ready "
+				"--service %s --run-dir "
 				"%s\"\n",
 				name, word, name, options->run_dir);
 		}

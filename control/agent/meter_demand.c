@@ -45,7 +45,7 @@ static void take_answer(struct weir_meter_demand *demand, const struct weir_mete
 	if (r == 0) {
 		weir_log_write(demand->log, WEIR_LOG_INFO, "counters of TCP connections (BPF): %s",
 			reader != NULL ? "loaded on a balancer's request"
-				       : "unloaded, no longer requested");
+				       : "unloaded, because no balancer requests them");
 	}
 }
 

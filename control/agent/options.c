@@ -64,7 +64,7 @@ static int take_cgroup(const struct weir_option *option, const char *value, void
 
 	(void)option;
 	if (ret->cgroup_count == WEIR_CPU_CGROUPS_MAX) {
-		snprintf(why, why_bytes, "is one cgroup too many; use at most %d",
+		snprintf(why, why_bytes, "does not fit into the cgroup list; use at most %d",
 			WEIR_CPU_CGROUPS_MAX);
 		return -EINVAL;
 	}
@@ -91,7 +91,7 @@ static const struct weir_option_word signals[] = {
 
 static const struct weir_option_word commands[] = {
 	{"decap INTERFACE", WEIR_AGENT_DECAP, "decapsulate packets until SIGTERM or SIGINT"},
-	{"stats INTERFACE", WEIR_AGENT_STATS, "print the counters of a running decap"},
+	{"stats INTERFACE", WEIR_AGENT_STATS, "print the counters of a running weir-agent decap"},
 	{"run", WEIR_AGENT_RUN,
 		"report the state and load of this backend to its balancers, until SIGTERM"},
 	{"lame-duck", WEIR_AGENT_LAME_DUCK,
@@ -106,7 +106,7 @@ static const struct weir_option_word commands[] = {
 		"show the state, the load and the balancers of a running agent"},
 	{"key generate", WEIR_AGENT_KEY, "print a line for the key file, with a new key"},
 	{"doctor INTERFACE", WEIR_AGENT_DOCTOR,
-		"check the settings that a backend needs; INTERFACE as for decap"},
+		"check the settings that a backend needs; INTERFACE is the same as for decap"},
 	{"capacity", WEIR_AGENT_CAPACITY,
 		"show the CPUs of this host and their measured speed, for weights \"auto\""},
 	{NULL, 0, NULL},
@@ -134,12 +134,13 @@ static const struct weir_option rows[] = {
 		.fallback = "any, with the MTU of ipip", .take = weir_take_forwarding,
 		.words = weir_forwardings, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(NUMBER, "gue-port", "PORT",
-		"UDP port of GUE packets: gue_port in the configuration of the balancers",
+		"UDP port of GUE packets, the same as gue_port in the configuration of the "
+		"balancers",
 		FIELD(gue_port), .fallback = "6080", .min = 1, .max = UINT16_MAX,
 		.groups = GROUP_DECAP | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(NUMBER, "gre-key", "KEY",
-		"key of GRE packets: gre_key in the configuration of the balancers; packets with "
-		"another key, or without a key, are passed to the kernel",
+		"key of GRE packets, the same as gre_key in the configuration of the balancers; "
+		"packets with another key, or without a key, are passed to the kernel",
 		FIELD(gre_key), .fallback = "packets with any key, and without a key", .min = 1,
 		.max = UINT32_MAX, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(WORD, "mode", "MODE", "XDP mode", FIELD(mode),
@@ -152,15 +153,15 @@ static const struct weir_option rows[] = {
 		FIELD(detach), .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "port", "PORT",
 		"TCP port of the service, or UDP port, such as 53/udp. The agent announces the "
-		"port as down when its last listening socket is closed. It counts and times the "
-		"connections to a TCP port, and a drain waits until they end",
+		"port as down when its last listening socket is closed. For a TCP port, the agent "
+		"measures connections, and a drain waits until the connections end",
 		.letter = 'p', .repeatable = true, .take = weir_take_port,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME=PORT[,PORT]",
 		"service whose state can be announced, and its ports; these ports need no --port",
 		.repeatable = true, .take = weir_take_service, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(CUSTOM, "service", "NAME",
-		"service to announce for: a --service of weir-agent run",
+		"service whose state is announced: a --service of weir-agent run",
 		.fallback = "the only service that this user may announce for",
 		.take = weir_take_service, .groups = GROUP_WORDS),
 	WEIR_OPTION_ROW(CUSTOM, "allow-user", "USER=NAME",
@@ -175,8 +176,8 @@ static const struct weir_option rows[] = {
 		.repeatable = true, .fallback = "the whole machine", .take = take_cgroup,
 		.groups = GROUP_RUN | GROUP_CAPACITY),
 	WEIR_OPTION_ROW(TEXT, "orca-url", "URL",
-		"URL from which the load report of the application (ORCA) is read; its values "
-		"replace measured values",
+		"URL of the load report of the application (ORCA); values in the report replace "
+		"measured values",
 		FIELD(orca_url), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SECONDS, "orca-interval", "SECONDS",
 		"time between two requests to --orca-url", FIELD(orca_interval_ms), .fallback = "1",
@@ -185,12 +186,12 @@ static const struct weir_option rows[] = {
 		"maximum concurrent flows of the application, over all balancers",
 		FIELD(max_active_flows), .min = 1, .max = UINT32_MAX, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "allow-steal", NULL,
-		"let balancers move flows whose connection is not established on this server; "
+		"allow balancers to move flows whose connection is not established on this server; "
 		"needs --port and CAP_NET_ADMIN",
 		FIELD(allow_steal), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(FLAG, "shed-idle", NULL,
-		"let balancers end idle connections (weirctl backend shed): the client gets an "
-		"RST; needs --port and CAP_NET_ADMIN",
+		"allow balancers to end idle connections (weirctl backend shed): the client gets "
+		"an RST; needs --port and CAP_NET_ADMIN",
 		FIELD(shed_idle), .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "shed-hook", "COMMAND",
 		"command that makes the server close connections when a balancer requests this "
@@ -200,7 +201,7 @@ static const struct weir_option rows[] = {
 		"stay \"starting\" until this command exits with 0; the command runs as --user",
 		FIELD(warm_up), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(SECONDS, "interval", "SECONDS",
-		"maximum duration of a drain; for run: of the drain after SIGTERM",
+		"maximum duration of a drain; for weir-agent run: of the drain after SIGTERM",
 		FIELD(interval_ms), .fallback = "30", .max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(SECONDS, "drain-timeout", "SECONDS",
@@ -213,8 +214,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(WORD, "stop-signal", "SIGNAL", "signal that begins the drain",
 		FIELD(stop_signal), .fallback = "TERM", .words = signals, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(FLAG, "starting", NULL,
-		"announce starting until the server notifies READY=1 (sd_notify)", FIELD(starting),
-		.groups = GROUP_EXEC),
+		"announce the state starting until the server sends READY=1 (sd_notify)",
+		FIELD(starting), .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(TEXT, "then", "COMMAND",
 		"run this command after the drain, unless \"ready\" cancels the drain; if no "
 		"balancer probes this agent, the drain lasts for the whole --interval",
@@ -223,7 +224,8 @@ static const struct weir_option rows[] = {
 		FIELD(udp_port), .fallback = "4777", .min = 1, .max = UINT16_MAX,
 		.groups = GROUP_RUN | GROUP_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "key-file", "FILE",
-		"file of the keys shared with the balancers; run reads it again on SIGHUP",
+		"file of the keys shared with the balancers; on SIGHUP, weir-agent run reads the "
+		"file again",
 		FIELD(key_file), .fallback = WEIR_AGENT_KEY_FILE, .min = 1,
 		.groups = GROUP_RUN | GROUP_DOCTOR | GROUP_KEY),
 	WEIR_OPTION_ROW(SCALED, "connections", "N", "maximum number of open connections to measure",
@@ -234,8 +236,9 @@ static const struct weir_option rows[] = {
 		"weir does not exist",
 		FIELD(user), .min = 1, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR",
-		"directory of the agent's socket; each agent needs its own", FIELD(run_dir),
-		.fallback = WEIR_AGENT_RUN_DIR_DEFAULT, .min = 1, .max = 90, .groups = GROUP_LOCAL),
+		"directory of the agent's socket; each agent needs a separate directory",
+		FIELD(run_dir), .fallback = WEIR_AGENT_RUN_DIR_DEFAULT, .min = 1, .max = 90,
+		.groups = GROUP_LOCAL),
 	{WEIR_OPTION_LOG_LEVEL, .groups = GROUP_RUN, FIELD(log_level)},
 	{WEIR_OPTION_LOG_FORMAT, .groups = GROUP_RUN, FIELD(log_format)},
 	WEIR_OPTION_ROW(NUMBER, "id", "N", "ID of the key", FIELD(key_id),
@@ -244,8 +247,8 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(CUSTOM, "vip", "ADDRESS", "check that this VIP is an address of this host",
 		.repeatable = true, .take = weir_take_vip, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(FLAG, "measure", NULL,
-		"measure again, and store the result in --run-dir, where a running agent reads it "
-		"on SIGHUP, and a new agent at its start",
+		"measure again, and store the result in --run-dir; weir-agent run reads the result "
+		"at its start and on SIGHUP",
 		FIELD(measure), .groups = GROUP_CAPACITY),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print the result as JSON", FIELD(json),
 		.groups = GROUP_STATS | GROUP_STATUS | GROUP_DOCTOR | GROUP_CAPACITY),
@@ -270,14 +273,16 @@ static const struct weir_help help_of_all = {
 	.about = "Runs on a backend. decap removes the balancers' outer headers with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
-		 "lame-duck, ready and status control it; announce and exec set the state of a "
-		 "single service, without root. weir-agent COMMAND --help shows one command.",
+		 "lame-duck, ready and status control weir-agent run; announce and exec set the "
+		 "state of a single service, and do not need root. weir-agent COMMAND --help "
+		 "describes one command.",
 	.commands = commands,
-	.notes = "On SIGTERM, run drains for at most its own --interval, and then exits with 0. "
-		 "A second SIGTERM, or SIGINT, stops run at once.\nExit status: 0 done, 1 refused "
-		 "(no such interface, no permission, another XDP program, a command that failed), "
-		 "2 invalid usage, 3 no decap on INTERFACE (stats, --detach) or no weir-agent run "
-		 "(lame-duck, ready, status, announce). doctor: 0 no warning or fault, 1 "
+	.notes = "On SIGTERM, weir-agent run drains for at most its own --interval, and then "
+		 "exits with 0. A second SIGTERM, or SIGINT, stops weir-agent run immediately."
+		 "\nExit status: 0 done, 1 refused (no such interface, no permission, another XDP "
+		 "program, a command that failed), 2 invalid usage, 3 no decap program on "
+		 "INTERFACE (stats, --detach) or no weir-agent run (lame-duck, ready, status, "
+		 "announce). doctor: 0 no warning or fault, 1 "
 		 "warnings, 2 faults. exec: the exit status of COMMAND, 127 if it is not found, "
 		 "126 if it is not executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"
@@ -354,7 +359,7 @@ static int take_operands(struct weir_agent_options *options, const struct weir_c
 	if (options->command == WEIR_AGENT_ANNOUNCE) {
 		if (line->operands != 2) {
 			snprintf(why, why_bytes,
-				"give exactly one WORD; use starting, ready, lame-duck, down or "
+				"use exactly one WORD: starting, ready, lame-duck, down or "
 				"status");
 			return -EINVAL;
 		}

@@ -61,7 +61,8 @@ int weir_prefix_parse(const char *text, struct weir_prefix *ret) {
 }
 
 static int refuse_more(const char *what, char *why, size_t why_bytes) {
-	snprintf(why, why_bytes, "is one %s too many; use at most %d", what, WEIR_AGENT_LIST_MAX);
+	snprintf(why, why_bytes, "does not fit into the %s list; use at most %d", what,
+		WEIR_AGENT_LIST_MAX);
 	return -EINVAL;
 }
 
@@ -139,14 +140,14 @@ int weir_check_forwarding(const struct weir_agent_options *options, char *why, s
 
 	if ((modes & weir_agent_forwarding(WEIR_FORWARDING_L2)) != 0) {
 		snprintf(why, why_bytes,
-			"--forwarding l2: such packets have no outer header; weir-agent decap is "
-			"not needed for them");
+			"--forwarding l2: packets of this mode have no outer header, and do not "
+			"need weir-agent decap");
 		return -EINVAL;
 	}
 	if (options->gre_key != 0 && modes != 0 &&
 		(modes & weir_agent_forwarding(WEIR_FORWARDING_GRE)) == 0) {
 		snprintf(why, why_bytes,
-			"--gre-key needs --forwarding gre; add it, or leave --gre-key out");
+			"--gre-key needs --forwarding gre; add it, or remove --gre-key");
 		return -EINVAL;
 	}
 	return 0;

@@ -20,7 +20,7 @@ static int add_port(struct weir_agent_options *options, const struct weir_servic
 		}
 	}
 	if (*count == WEIR_AGENT_PORTS_MAX) {
-		snprintf(why, why_bytes, "is one port too many; use at most %d",
+		snprintf(why, why_bytes, "does not fit into the port list; use at most %d",
 			WEIR_AGENT_PORTS_MAX);
 		return -EINVAL;
 	}
@@ -72,7 +72,7 @@ int weir_take_allowed(const struct weir_option *option, const char *value, void 
 
 	(void)option;
 	if (ret->allowed_count == WEIR_NAMED_SERVICES_MAX) {
-		snprintf(why, why_bytes, "is one user too many; use at most %d",
+		snprintf(why, why_bytes, "does not fit into the user list; use at most %d",
 			WEIR_NAMED_SERVICES_MAX);
 		return -EINVAL;
 	}

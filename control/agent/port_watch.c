@@ -57,9 +57,9 @@ static void log_change(const struct weir_port_watch *watch, const struct weir_wa
 		break;
 	case WEIR_PORT_CLOSED:
 		log_port(watch, port, "down",
-			before == WEIR_PORT_UNKNOWN
-				? "no listening socket; there was one before the agent's restart"
-				: "no listening socket");
+			before == WEIR_PORT_UNKNOWN ? "no listening socket; a socket listened "
+						      "before the agent's restart"
+						    : "no listening socket");
 		break;
 	case WEIR_PORT_HELD:
 		// The text does not contain the number of times that the port was closed. With this

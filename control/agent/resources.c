@@ -30,8 +30,8 @@ static int open_sockets(const struct weir_agent_options *options, struct weir_lo
 
 	if (r == -EADDRINUSE) {
 		snprintf(why, why_bytes,
-			"UDP port %u is in use, maybe by another weir-agent: stop it, or use "
-			"another --udp-port",
+			"UDP port %u is in use, maybe by another weir-agent: stop that process, "
+			"or use another --udp-port",
 			options->udp_port);
 	} else if (r) {
 		snprintf(why, why_bytes, "cannot listen on UDP port %u: %s", options->udp_port,

@@ -29,8 +29,8 @@ int weir_saved_state_open(const char *run_dir, struct weir_log *log) {
 	}
 	if (fd < 0) {
 		weir_log_write(log, WEIR_LOG_WARN,
-			"%s: %s; lame-duck state and closed ports will not survive an agent "
-			"restart",
+			"%s: %s; a restart of the agent will lose the lame-duck state and "
+			"closed ports",
 			path, strerror(-fd));
 	}
 	return fd < 0 ? -1 : fd;

@@ -78,7 +78,8 @@ static void log_end(const struct weir_shed *shed, const struct weir_shed_order *
 
 	if (answer->ended > 0) {
 		weir_log_write(shed->params.log, WEIR_LOG_INFO,
-			"%s %u connection%s of service %s, as ordered by a balancer; %u still open",
+			"%s %u connection%s of service %s, as requested by a balancer; %u still "
+			"open",
 			has_hook(shed) ? "passed to --shed-hook:" : "ended", answer->ended,
 			weir_plural(answer->ended), entry->order.service, answer->connections);
 	}

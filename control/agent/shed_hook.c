@@ -92,8 +92,8 @@ static void on_timeout(uv_timer_t *timer) {
 	struct weir_shed_hook *hook = timer->data;
 
 	weir_log_write(hook->log, WEIR_LOG_ERROR,
-		"--shed-hook: killing the command, because it was still running at the deadline of "
-		"its order, %llu ms after the start of the command",
+		"--shed-hook: killing the command, because the command was still running at the "
+		"deadline, %llu ms after its start",
 		(unsigned long long)hook->timeout_ms);
 	kill(-hook->process.pid, SIGKILL); // the process group of the command
 }

@@ -119,8 +119,8 @@ static void show_backends(FILE *out, json_t *result) {
 
 	if (is_by_hash(one)) {
 		fprintf(out,
-			"%s: the hash of a client's address selects its backend (%s%s), and "
-			"nothing is remembered\n",
+			"%s: the hash of a client's address selects its backend (%s%s); there "
+			"are no affinity entries\n",
 			text(one, "service", service), is_maglev ? "policy " : "",
 			is_maglev ? policy : "flow_table.affinity_sources is 0");
 		return;

@@ -173,7 +173,8 @@ static void print_plan(FILE *out, const json_t *canary) {
 	print_steps(out, json_object_get(canary, "steps"));
 	fprintf(out,
 		" for %s each; rollback above %g times the error rate or %g times\n"
-		"the latency of the other backends, with at least %g requests on each side\n",
+		"the latency of the other backends, if the canary and the others each have at "
+		"least %g requests\n",
 		weir_duration_text((uint64_t)real(canary, "every_ms"), every),
 		real(canary, "max_error_ratio"), real(canary, "max_latency_ratio"),
 		real(canary, "min_requests"));

@@ -73,8 +73,8 @@ static int build_filter(
 	}
 	if (r == 0 && options->backend != NULL && json_object_get(filter, "service") == NULL) {
 		snprintf(why, n,
-			"--backend needs --service or the form SERVICE/NAME, because names are "
-			"unique per service only");
+			"--backend needs --service or the form SERVICE/NAME, because a name is "
+			"unique only within a service");
 		return -EINVAL;
 	}
 	return r;

@@ -365,8 +365,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"service", "waste", "NAME", "show how unevenly the backends are used",
 	 "Shows the last reported utilization of each backend as a bar, and the gap to the most used\n"
 	 "backend. The sum of the gaps is wasted capacity, because the service is full when its most used\n"
-	 "backend is full. If agents do not measure utilization yet, the command makes them measure it for\n"
-	 "five minutes.\n",
+	 "backend is full. If agents do not measure utilization yet, the command requests this measurement\n"
+	 "from the agents for five minutes.\n",
 	 "weirctl service waste web", "service.waste", 1, 1, 0, build_service, weir_waste_show,
 	 weir_waste_run, false},
 	{"vip", "show", "ADDRESS", "show the drain of a VIP", NULL, "weirctl vip show 198.51.100.10",
@@ -383,17 +383,17 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 NULL, true},
 	{"backend", "show", "[--tcp] [[SERVICE/]NAME]", "show backends with state, weight and share",
 	 "SERVICE/ selects all backends of a service.\n"
-	 "SHARE-% is the target share of new flows, NEW-% the actual share since weir-dataplane started.\n",
+	 "SHARE-% is the target share of new flows; NEW-% is the actual share since weir-dataplane started.\n",
 	 "weirctl backend show web/", "backend.show", 0, 1, WEIR_CLI_FIGURES, build_backend, weir_show_backends,
 	 NULL, false},
 	{"backend", "drain", "[--interval DURATION] [--wait] [SERVICE/]NAME",
 	 "stop new flows to a backend; existing flows continue",
 	 "The drain ends when no open flow is left, or at the deadline; drain.at_deadline of the\n"
-	 "service decides whether the remaining flows are kept or dropped. weir-control runs the\n"
-	 "drain, whether or not weirctl waits.\n" BACKEND_TEXT,
+	 "service decides whether the remaining flows are kept or dropped. The drain runs\n"
+	 "in weir-control, with and without --wait.\n" BACKEND_TEXT,
 	 "weirctl backend drain --interval 60s --wait web/web-1", "backend.drain", 1, 1,
 	 WEIR_CLI_DRAIN, build_drain, weir_show_change, weir_drain_run, true},
-	{"backend", "ready", "[SERVICE/]NAME", "let a healthy backend get new flows again",
+	{"backend", "ready", "[SERVICE/]NAME", "give new flows to a healthy backend again",
 	 BACKEND_TEXT, "weirctl backend ready web-1", "backend.ready", 1, 1, 0, build_one_backend,
 	 weir_show_change, NULL, true},
 	{"backend", "maintenance", "[SERVICE/]NAME",
@@ -415,8 +415,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
 	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
 	 "end connections of a backend that has more connections than the mean of its service",
-	 "For use after a scale-out: the clients connect again, and a backend is selected as for\n"
-	 "any new flow. The mean is the backend's share, by weight, of this balancer's open flows; only\n"
+	 "Useful after a scale-out: the clients connect again, and the new flows get a backend\n"
+	 "as usual. The mean is the backend's share, by weight, of this balancer's open flows; only\n"
 	 "backends that get new flows count. The weir-agent of the backend ends the connections, if it\n"
 	 "runs with --shed-idle or --shed-hook: at most N per second, until the backend is at the mean.\n"
 	 "\"backend show NAME\" shows the progress.\n"
@@ -442,19 +442,18 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl weight set web/web-1 50", "weight.set", 2, 2, 0, build_weight, weir_show_weight,
 	 NULL, true},
 	{"canary", "start", "[--steps LIST] [--dry-run] SERVICE BACKEND",
-	 "raise a backend's share of new flows in steps; roll back if it has more errors or latency",
-	 "Compares the errors and the latency of BACKEND with the other backends, from their reports;\n"
-	 "if there are no reports, compares the percentage of new flows that got no answer. If BACKEND is\n"
-	 "clearly worse, it is rolled back to weight 0 at once; after the last step it gets its configured\n"
-	 "weight.\n"
+	 "raise a backend's share of new flows in steps; roll back if the backend has more errors or latency",
+	 "Compares the reported errors and latency of BACKEND with the other backends; without reports,\n"
+	 "compares the percentage of new flows that got no answer. If BACKEND is clearly worse, its weight\n"
+	 "is set to 0 immediately (rollback). After the last step, BACKEND gets its configured weight.\n"
 	 "A step is prolonged until there are enough requests. Needs policy maglev or weighted-round-robin.\n"
-	 "HTTP errors are counted only if reported through ORCA or weirctl backend report: without ORCA,\n"
-	 "the agent reports connections, and counts only connections reset by the server as errors.\n",
+	 "HTTP errors are counted only if reported through ORCA or weirctl backend report. Without ORCA,\n"
+	 "the agent counts connections, and only connections that the server resets count as errors.\n",
 	 "weirctl canary start --steps 1,5,20,50 --every 60s web web-3", "canary.start", 2, 2,
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
 	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
-	{"canary", "show", "SERVICE", "show the canary of a service; compare its errors and latency with the other backends", NULL,
+	{"canary", "show", "SERVICE", "show the canary of a service; compare the backend's errors and latency with the others", NULL,
 	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
 	 false},
 	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
@@ -472,10 +471,10 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_SUBSET, NULL, NULL, weir_subset_preview_run, false},
 	{"policy", "compare", "[--for DURATION] [--durations HOW] SERVICE",
 	 "replay recorded flows through every policy",
-	 "Records the flows of the service for --for, and replays them through every policy that needs no\n"
-	 "reports. The first row is the recording; compare it with the row of the configured policy to\n"
-	 "see how accurate the replay is. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the maximum number of\n"
-	 "concurrent flows per backend, divided by the mean number.\n",
+	 "Records the flows of the service for the time --for, and replays the flows through every policy\n"
+	 "that needs no reports. The first row is the recording; compare this row with the row of the\n"
+	 "configured policy to see how accurate the replay is. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the\n"
+	 "maximum number of concurrent flows per backend, divided by the mean number.\n",
 	 "weirctl policy compare --for 10s web", "policy.compare", 1, 1, WEIR_CLI_COMPARE,
 	 build_compare, weir_compare_show, weir_compare_run, true},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,
@@ -512,19 +511,21 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl flow steals web", "flow.steals", 0, 1, 0, build_service, weir_show_steals, NULL,
 	 false},
 	{"affinity", "show", "[SERVICE [CLIENT]]",
-	 "show how many clients are remembered by affinity, or the backend of a client",
-	 "Without SERVICE, shows the remembered clients of each service with affinity; with SERVICE, those of\n"
-	 "each backend; with CLIENT, an address or a prefix, the backend that its new flows go to. A client is\n"
-	 "proven if a TCP connection of it was established: floods of forged addresses do not displace it.\n",
+	 "show the number of clients with an affinity entry, or the backend of a client",
+	 "Shows the number of clients with an affinity entry: for each service, or with SERVICE, for each\n"
+	 "backend. With CLIENT, an address or a prefix, shows the backend that gets the client's new flows.\n"
+	 "A client is proven if a TCP connection of the client was established. Floods of forged addresses\n"
+	 "do not displace proven clients.\n",
 	 "weirctl affinity show web 192.0.2.7", "affinity.show", 0, 2, 0, weir_affinity_build_show,
 	 weir_affinity_show, NULL, true},
 	{"affinity", "clear", "SERVICE[/BACKEND] [CLIENT]",
-	 "forget the backends of clients; existing flows continue",
-	 "Forgets all clients of the service, the clients of one backend, or one client; with BACKEND and\n"
-	 "CLIENT, the client only if it is at this backend. The policy selects a backend for the next flow; to\n"
-	 "keep new flows away from a backend, drain it. A client whose established connection ends before its\n"
-	 "next flow begins is remembered again, at the backend of this connection. Without CLIENT, walks the\n"
-	 "affinity table, and by default waits up to 60 s.\n",
+	 "delete the affinity entries of clients; existing flows continue",
+	 "Deletes the entries of all clients of the service, of the clients of one backend, or of one client.\n"
+	 "With BACKEND and CLIENT, deletes the entry only if it refers to this backend. The policy selects a\n"
+	 "backend for the client's next flow; to keep new flows away from a backend, drain the backend. If an\n"
+	 "established connection of a client ends before its next flow begins, the client gets an entry for the\n"
+	 "backend of this connection again. Without CLIENT, walks the affinity table, and by default waits up\n"
+	 "to 60 s.\n",
 	 "weirctl affinity clear web/web-1", "affinity.clear", 1, 2, 0, weir_affinity_build_clear,
 	 weir_affinity_show_cleared, NULL, true},
 	{"worker", "show", "", "show workers with load and counters",
@@ -536,8 +537,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 weir_worker_show_run, false},
 	{"worker", "steal", "on|off|configured",
 	 "allow or forbid workers to take flows from busier workers",
-	 "\"configured\" restores the value of workers.steal. \"off\" does not move flows back. The setting\n"
-	 "survives a reload, and a restart of weir-control.\n",
+	 "\"configured\" restores the value of workers.steal. \"off\" does not move flows back. A reload\n"
+	 "or a restart of weir-control does not change the setting.\n",
 	 "weirctl worker steal off", "worker.steal", 1, 1, 0, build_stealing, weir_show_stealing, NULL,
 	 true},
 	{"port", "show", "[NAME]", "show the ports of the dataplane with their counters",
@@ -561,9 +562,9 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Writes packets as received, each with its action (such as forward or drop) and the reason\n"
 	 "as a comment. FILE \"-\" is standard output. A packet must match every option that is given; if\n"
 	 "--drop-reason or --action is repeated, the packet must match one of the values. ^C ends the\n"
-	 "capture. Only one capture can run at a time. Traffic never waits for a capture: packets that do\n"
-	 "not fit into its buffers are counted as \"lost\", packets beyond --rate as \"over the\n"
-	 "rate limit\".\n",
+	 "capture. Only one capture can run at a time. A capture does not delay traffic: packets that do\n"
+	 "not fit into the buffers are counted as \"lost\", and packets beyond --rate are counted as\n"
+	 "\"over the rate limit\".\n",
 	 "weirctl capture start --service web --drop-reason no_backend --packets 100 web.pcapng",
 	 "capture.start", 1, 1, WEIR_CLI_SERVICE | WEIR_CLI_CAPTURE, weir_capture_build, NULL,
 	 weir_capture_run, true},
@@ -574,7 +575,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl trace tcp 192.0.2.7:40000 198.51.100.10:80", "capture.start", 3, 3, WEIR_CLI_TRACE,
 	 build_trace, NULL, weir_trace_run, true},
 	{"config", "check", "[--strict] FILE", "check a configuration file; needs no daemon",
-	 "Prints FILE:LINE:COLUMN: PATH: REASON for each error, and for each warning, marked \"warning:\".\n"
+	 "Prints FILE:LINE:COLUMN: PATH: REASON for each error and warning. Warnings begin with \"warning:\".\n"
 	 "FILE \"-\" is standard input.\n",
 	 "weirctl config check /etc/weir/weir.json", NULL, 1, 1, WEIR_CLI_STRICT, NULL, NULL,
 	 weir_check_run, false},
@@ -586,8 +587,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl config init /etc/weir/weir.json", NULL, 0, 1, 0, NULL, NULL, weir_init_run, false},
 	{"config", "diff", "[FILE]", "show what a reload would change, and the effect on open flows",
 	 "Compares FILE with the running configuration. FILE defaults to the file that weir-control was\n"
-	 "started with. In parentheses: how many open flows a change breaks or moves, or how many stay\n"
-	 "with a removed backend.\n",
+	 "started with. A text in parentheses shows how many open flows a change breaks or moves, or how\n"
+	 "many flows stay with a removed backend.\n",
 	 "weirctl config diff new.json", "config.diff", 0, 1, 0, build_file, weir_show_changes, NULL, true},
 	{"config", "reload", "[FILE]", "apply the configuration and show the changes",
 	 "FILE defaults to the file that weir-control was started with. If another FILE is given, it is used\n"
@@ -608,7 +609,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Reads the output of \"ipvsadm -S -n\" from FILE. Without FILE, or with FILE \"-\", reads standard\n"
 	 "input. Writes the configuration to standard output, and a summary of the rules without a\n"
 	 "counterpart in Weir to standard error, the most serious first. --all prints each of these rules.\n"
-	 "--report writes each of them to the file NOTES instead. --json writes them as JSON.\n",
+	 "--report writes each of these rules to the file NOTES instead. --json writes the rules as JSON.\n",
 	 "weirctl import ipvs --report notes rules", NULL, 0, 1, WEIR_CLI_REPORT, NULL, NULL,
 	 weir_import_ipvs_run, false},
 	{"import", "keepalived", "[--id NAME] [--all] [--report NOTES] FILE",
@@ -616,7 +617,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Reads FILE, and the files that FILE includes. FILE \"-\" is standard input.\n"
 	 "Writes the configuration to standard output, and a summary of the statements without a counterpart\n"
 	 "in Weir to standard error, the most serious first. --all prints each of these statements.\n"
-	 "--report writes each of them to the file NOTES instead. --json writes them as JSON.\n",
+	 "--report writes each statement to the file NOTES instead. --json writes the statements as JSON.\n",
 	 "weirctl import keepalived /etc/keepalived/keepalived.conf", NULL, 1, 1,
 	 WEIR_CLI_REPORT | WEIR_CLI_ID, NULL, NULL, weir_import_keepalived_run, false},
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
@@ -630,7 +631,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "show whether this instance should get traffic; needs no daemon",
 	 "Prints one line for scripts that announce routes, and for monitoring: OK (exit status 0),\n"
 	 "WARNING (1), CRITICAL (2) or UNKNOWN (3), and the reason. Ends within two seconds, or within\n"
-	 "--timeout if that is less. The status is CRITICAL if weir-dataplane is not running, is\n"
+	 "--timeout if --timeout is less. The status is CRITICAL if weir-dataplane is not running, is\n"
 	 "stalled or has no tables, if one of its workers is stalled, if no port has a link, if\n"
 	 "no service has an eligible backend with a next hop, or if an operator has drained all\n"
 	 "services and all drains have ended. With --service, checks the backends and\n"
@@ -638,7 +639,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl status", NULL, 0, 0, WEIR_CLI_SERVICE, NULL, NULL, weir_status_run, false},
 	{"doctor", NULL, "[--config FILE] [--root DIR]",
 	 "check the settings of this machine that Weir needs; needs no daemon",
-	 "Prints findings, most with a command after \"$\" that fixes the fault; changes nothing. Sends echo\nrequests to the backends, directly and in their forwarding mode; this needs CAP_NET_RAW.\nThe exit status is 0 without warnings and faults, 1 with warnings, 2 with faults.\n",
+	 "Prints findings, and changes nothing. Most findings have a command, after \"$\", that fixes the fault.\nSends echo requests to the backends, directly and in their forwarding mode; this needs CAP_NET_RAW.\nThe exit status is 0 without warnings and faults, 1 with warnings, 2 with faults.\n",
 	 "weirctl doctor --config /etc/weir/weir.json", NULL, 0, 0, WEIR_CLI_DOCTOR, NULL, NULL,
 	 weir_doctor_command_run, false},
 	{"version", NULL, "", "show the versions of weirctl and of the daemons", NULL, "weirctl version",

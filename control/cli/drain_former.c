@@ -75,7 +75,7 @@ const char *weir_drain_former_text(const json_t *row, char *text, size_t bytes) 
 	text[0] = '\0';
 	if (flows > 0) {
 		snprintf(text, bytes,
-			"%" JSON_INTEGER_FORMAT " open flow%s of its former address%s %s", flows,
+			"%" JSON_INTEGER_FORMAT " open flow%s of its previous address%s %s", flows,
 			weir_plural((uint64_t)flows), json_array_size(former) == 1 ? "" : "es",
 			weir_show_value(former, WEIR_SHOW_TEXT, names, sizeof(names)));
 	}

@@ -308,7 +308,7 @@ static const struct weir_option rows[] = {
 		"skip checks that need a running kernel",
 		FIELD(root), .fallback = "this machine", .min = 1, .groups = WEIR_CLI_DOCTOR),
 	WEIR_OPTION_ROW(TEXT, "run-dir", "DIR",
-		"directory of the control socket; also WEIR_RUN_DIR in the environment",
+		"directory of the control socket; WEIR_RUN_DIR in the environment sets the default",
 		FIELD(run_dir), .fallback = WEIR_RUN_DIR_DEFAULT, .min = 1),
 	WEIR_OPTION_ROW(FLAG, "json", NULL, "print the result as JSON", FIELD(json)),
 	WEIR_OPTION_ROW(NUMBER, "timeout", "MS",

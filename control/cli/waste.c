@@ -144,7 +144,7 @@ void weir_waste_print(FILE *out, const json_t *result, int width, bool colour) {
 		count == 1 ? "s" : "", 100 * value(result, "mean"), 100 * most);
 	fprintf(out,
 		"wasted: %.1f %% of the capacity of one backend; this is %.1f %% of the total "
-		"usage with every backend at %.1f %%\n\n",
+		"usage if every backend uses %.1f %%\n\n",
 		100 * value(result, "wasted"),
 		most > 0 ? 100 * value(result, "wasted") / (most * (double)count) : 0, 100 * most);
 	print_chart(out, known, count, most, width, colour);

@@ -77,8 +77,8 @@ static void report_flow_table(struct weir_doctor *doctor) {
 
 	if (untracked > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "flow table",
-			"%s: %lld packet%s in the last minute without an entry; their flows may "
-			"break when backends change: %s",
+			"%s: %lld packet%s in the last minute had no entry; the flows of these "
+			"packets may break when backends change: %s",
 			half_open ? "has no room for half-open flows" : "is full",
 			(long long)untracked, weir_plural((uint64_t)untracked),
 			half_open ? "find the flood, or raise flow_table.half_open_percent or "
@@ -322,10 +322,11 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 			report_unhealthy(findings, row, subject);
 		}
 	}
-	report_more(doctor, bad, "findings of backends that get no new flows");
+	report_more(doctor, bad, "findings about backends that get no new flows");
 	if (bad == 0 && doctor->backends != NULL) {
 		weir_findings_add(findings, WEIR_FINDING_OK, "backends",
-			"%zu, none is refusing, ejected, a lame duck, drained or in maintenance",
+			"%zu, none in the states refusing, ejected, lame-duck, drain or "
+			"maintenance",
 			json_array_size(doctor->backends));
 	}
 }

@@ -76,7 +76,7 @@ enum weir_doctor_need {
 		"rejected " \
 		"flows") \
 	X(health, NOTHING, "health", \
-		"backends that are refusing, ejected, lame ducks, drained or in maintenance") \
+		"backends in the states refusing, ejected, lame-duck, drain or maintenance") \
 	X(checks, NOTHING, "checks", "this host can run the health checks of each backend") \
 	X(agents, NOTHING, "agents", "weir-control has keys, and each weir-agent answers") \
 	X(clock, NOTHING, "clock", "the clock is synchronised") \

@@ -142,7 +142,7 @@ def drain_waits_for_a_former_address(lab):
     lab.weirctl("config", "reload")
     code, last, _ = drain_and_wait(lab, "web-4", "300ms")
     assert code == 4 and last.endswith(
-        f", 1 open flow kept; includes 1 open flow of its former address {former}"), (code, last)
+        f", 1 open flow kept; includes 1 open flow of its previous address {former}"), (code, last)
     assert found["web-4"].ask() == "web-4"
     closing = threading.Timer(1.5, found["web-4"].close)
     closing.start()

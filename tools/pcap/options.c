@@ -73,7 +73,7 @@ static int begin_change(const struct weir_option *option, const char *value,
 	change->kind = (enum weir_pcap_change_kind)option->constant;
 	*end = value + strlen(value);
 	if (options->changes == WEIR_PCAP_CHANGES_MAX) {
-		snprintf(why, why_bytes, "is one change too many; use at most %d changes",
+		snprintf(why, why_bytes, "does not fit into the list; use at most %d changes",
 			WEIR_PCAP_CHANGES_MAX);
 		return -EINVAL;
 	}

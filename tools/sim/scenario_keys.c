@@ -208,13 +208,13 @@ static const struct weir_json_key happening_rows[] = {
 		"First backend affected."),
 	INTEGER(HAPPENING, "count", count, 1, 65535, PRESET("1"), "Number of backends."),
 	MS(HAPPENING, "every_ms", every_ns, 0, DAY_MS, PRESET("0"),
-		"Delay between backends; 0 = all at once."),
+		"Delay between backends; 0 = no delay."),
 	NUMBER(HAPPENING, "percent", percent, 0, 100, PRESET("100"),
 		"`fail-fast`: share of requests that fail."),
 	MS(HAPPENING, "latency_ms", latency_ns, 0, DAY_MS, PRESET("0.5"),
 		"`fail-fast`: response time of an error."),
 	BOOLEAN(HAPPENING, "established", established, PRESET("false"),
-		"`fail-fast`: whether the backend accepts connections and then sends the error, so that it counts as a short, successful flow. Otherwise it refuses connections."),
+		"`fail-fast`: whether the backend accepts connections and then sends the error, so that the request counts as a short, successful flow. Otherwise the backend refuses connections."),
 	NUMBER(HAPPENING, "speed", speed, 0.001, 1000, PRESET("0.5"),
 		"Factor by which the speed is multiplied during `slow`, and during the warm-up after `restart` and `add-backends`."),
 	MS(HAPPENING, "drain_ms", drain_ns, 0, DAY_MS, PRESET("0"),
@@ -224,7 +224,7 @@ static const struct weir_json_key happening_rows[] = {
 	MS(HAPPENING, "warm_ms", warm_ns, 0, DAY_MS, PRESET("0"),
 		"`restart`, `add-backends`: warm-up time after the start of the backend."),
 	BOOLEAN(HAPPENING, "silent", silent, PRESET("false"),
-		"`restart`: whether the backend does not respond at all while it is down. Otherwise it refuses connections."),
+		"`restart`: whether the backend does not respond at all while it is down. Otherwise the backend refuses connections."),
 	OBJECT(HAPPENING, "policy", policy, &policy_keys, PRESET("{}"), "`policy`: the new policy."),
 };
 static const struct weir_json_object happening_keys = {
@@ -323,7 +323,7 @@ static const struct weir_json_object flow_control_keys = WITHIN(flow_control, fl
 
 static const struct weir_json_key slow_start_rows[] = {
 	MS(MEMBER(slow_start), "window_ms", window_ns, 0, 3600000, PRESET("0"),
-		"Time after which a backend that has become usable gets its full share of requests; 0 = at once. Not used by `maglev`."),
+		"Time after which a backend that has become usable gets its full share of requests; 0 = immediately. Not used by `maglev`."),
 	NUMBER(MEMBER(slow_start), "aggression", aggression, 0.1, 10, PRESET("1"),
 		"The share is (time / window) to the power of 1 / aggression."),
 	NUMBER(MEMBER(slow_start), "min_weight_percent", min_weight_percent, 1, 100, PRESET("10"),
@@ -359,7 +359,7 @@ static const struct weir_json_key control_rows[] = {
 		PRESET("50"),
 		"Panic mode: if the percentage of healthy backends is lower, failed backends are used as well. Lame ducks are used only if no backend is healthy."),
 	CHOICE(MEMBER(control), "statistics", statistics, scopes, PRESET("\"client\""),
-		"Which service times an estimate contains: those measured by the `client` itself, or by all clients (`fleet`)."),
+		"Which service times an estimate contains: the service times that the `client` itself measured, or that all clients measured (`fleet`)."),
 };
 static const struct weir_json_object control_keys = WITHIN(control, control_rows);
 
@@ -375,17 +375,17 @@ static const struct weir_json_key steal_rows[] = {
 	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
 		"Whether the CPU time of a request is estimated separately for each backend. Otherwise there is one estimate for all backends."),
 	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),
-		"Workers: whether a bucket is requested only after the previous bucket was handed over. Otherwise all buckets of a plan are requested at once."),
+		"Workers: whether a bucket is requested only after the previous bucket was handed over. Otherwise all buckets of a plan are requested simultaneously."),
 	MS(MEMBER(steal), "latency_ms", latency_ns, 0, 60000, PRESET("1"),
 		"Delay of a message between weir-control and a backend's agent, in each direction."),
 	NUMBER(MEMBER(steal), "loss_percent", loss_percent, 0, 100, PRESET("0"),
 		"Share of answers that are lost."),
 	MS(MEMBER(steal), "answer_limit_ms", answer_limit_ns, 1, DAY_MS, PRESET("1000"),
-		"Timeout of a steal request, which then counts as refused."),
+		"Timeout of a steal request. After the timeout, the request counts as refused."),
 	CHOICE(MEMBER(steal), "delivery", delivery, deliveries, PRESET("\"at-once\""),
 		"When the new backend receives a moved request: `at-once`, or at the client's next `retransmission`, as with TCP."),
 	MS(MEMBER(steal), "retransmit_ms", retransmit_ns, 1, DAY_MS, PRESET("1000"),
-		"Time until a client retransmits its first packet; doubles with each retransmission. If the answer to a steal request was lost, the client's request returns to its former backend with the next retransmission."),
+		"Time until a client retransmits its first packet; doubles with each retransmission. If the answer to a steal request was lost, the client's request returns to its previous backend with the next retransmission."),
 	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
 		"Assumed CPU time of a request until the first request has ended."),
 	MS(MEMBER(steal), "victim_floor_ms", victim_floor_ns, 0, DAY_MS, PRESET("200"),

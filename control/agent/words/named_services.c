@@ -96,7 +96,7 @@ static int add_ports(
 		other = find_port(services, &port);
 		if (other != NULL) {
 			snprintf(why, why_bytes,
-				"has port %u, which is already a port of service %s; name each "
+				"has port %u, which is already a port of service %s; use each "
 				"port once",
 				port.port, other->name);
 			return -EINVAL;
@@ -131,7 +131,7 @@ int weir_named_services_add(
 		return -EINVAL;
 	}
 	if (services->count == WEIR_NAMED_SERVICES_MAX) {
-		snprintf(why, why_bytes, "is one service too many; use at most %d",
+		snprintf(why, why_bytes, "does not fit into the service list; use at most %d",
 			WEIR_NAMED_SERVICES_MAX);
 		return -EINVAL;
 	}

@@ -66,8 +66,8 @@ bool weir_import_granularity(struct weir_import *import, struct weir_import_serv
 }
 
 #define WEIGHT \
-	"if the weight of a server becomes 0, its clients move at once; in IPVS, they move only " \
-	"with expire_quiescent_template"
+	"if the weight of a server becomes 0, its clients move immediately; in IPVS, clients " \
+	"move only with expire_quiescent_template"
 
 static void note_differences(struct weir_import *import,
 	const struct weir_import_persistence *persistence, bool hashes) {
@@ -75,8 +75,8 @@ static void note_differences(struct weir_import *import,
 		weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS,
 			persistence->what,
 			"with policy maglev, affinity has no timeout: a server that is added or "
-			"returns gets its share of the clients at once; in IPVS, it gets the "
-			"clients only after the timeout; " WEIGHT);
+			"returns gets its share of the clients immediately; in IPVS, the server "
+			"gets clients only after the timeout; " WEIGHT);
 		return;
 	}
 	weir_import_note(import, &persistence->place, WEIR_IMPORT_DIFFERS, persistence->what,
@@ -146,7 +146,8 @@ void weir_import_note_same_servers(
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, service->scheduler,
 			"a client may get another server than in the service of line "
 			"%" JSON_INTEGER_FORMAT ", which has the same servers: if clients need the "
-			"same server in both, add the binds of this service to that service",
+			"same server in both services, add the binds of this service to that "
+			"service",
 			json_integer_value(former));
 	}
 	free(servers);

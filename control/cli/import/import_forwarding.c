@@ -37,8 +37,8 @@ void weir_import_forwarding_note(struct weir_import *import, struct weir_import_
 		service->direct_noted = true;
 		weir_import_note(import, place, WEIR_IMPORT_ADJUST, "direct routing",
 			"with forwarding l2, the interface of a port must be on the link of the "
-			"servers; the servers keep the VIP on a loopback interface, arp_ignore and "
-			"arp_announce");
+			"servers; the servers keep arp_ignore, arp_announce and the VIP on a "
+			"loopback interface");
 	}
 }
 

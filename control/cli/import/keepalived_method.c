@@ -58,7 +58,7 @@ static const char *check_options(const struct tunnel *tunnel) {
 	const char *checksum = tunnel->checksum;
 
 	if ((tunnel->mode == WEIR_FORWARDING_GUE) != (tunnel->port != 0)) {
-		return "type gue needs a port, other types have none";
+		return "type gue needs a port, other types have no port";
 	}
 	if (tunnel->mode == WEIR_FORWARDING_IPIP && strcmp(checksum, "nocsum") != 0) {
 		return "type ipip has no checksum";

@@ -12,7 +12,7 @@
 #define WORD_BYTES 256 // of a word of a command, with its NUL
 #define SECONDS_MOST 3600 // maximum timeout of a health check
 #define ADDRESS "{address}"
-#define TOO_LONG "Weir has commands of at most 32 words of 255 characters"
+#define TOO_LONG "a command of Weir has at most 32 words of 255 characters"
 
 struct command {
 	char text[sizeof(((struct weir_config_command *)0)->text)]; // words, each with its NUL
@@ -34,12 +34,12 @@ static const char *read_word(const char *text, char word[WORD_BYTES], const char
 			continue;
 		}
 		if (*text == '\\' && (text[1] == '\0' || isalnum((unsigned char)text[1]))) {
-			*ret_why = "write its escaped characters without \"\\\"";
+			*ret_why = "write the escaped characters of the command without \"\\\"";
 			return NULL;
 		}
 		text += *text == '\\';
 		if (iscntrl((unsigned char)*text)) {
-			*ret_why = "it contains a control character";
+			*ret_why = "the command contains a control character";
 			return NULL;
 		}
 		if (bytes + 1 == WORD_BYTES) {
@@ -50,7 +50,7 @@ static const char *read_word(const char *text, char word[WORD_BYTES], const char
 	}
 	word[bytes] = '\0';
 	if (quote != '\0') {
-		*ret_why = "keepalived skips it, too: a quote is not closed";
+		*ret_why = "keepalived skips the check, too: a quote is not closed";
 		return NULL;
 	}
 	return text;
@@ -116,7 +116,7 @@ static bool read_command(const char *text, const struct weir_address *server,
 		}
 	}
 	if (command->words == 0) {
-		*ret_why = "keepalived skips it, too: it has no script";
+		*ret_why = "keepalived skips the check, too: the check has no script";
 	}
 	return command->words > 0;
 }
@@ -139,7 +139,7 @@ json_t *weir_keepalived_command(const struct weir_keepalived_statement *checker,
 	words = json_array();
 	for (uint32_t i = 0; i < command.words; i++) {
 		if (json_array_append_new(words, json_string(word)) < 0) {
-			*ret_why = "its text is not valid UTF-8";
+			*ret_why = "the text of the command is not valid UTF-8";
 			json_decref(words);
 			return NULL;
 		}

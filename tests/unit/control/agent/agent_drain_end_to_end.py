@@ -254,7 +254,7 @@ def agent_stays_a_lame_duck_on_a_full_file_system(lab):
         os.remove(os.path.join(lab.run_dir, "word"))
         fill(lab.run_dir)
         agent = lab.start_agent()
-        assert "lame-duck state and closed ports will not survive" in agent.tail(), agent.tail()
+        assert "a restart of the agent will lose the lame-duck state and closed ports" in agent.tail(), agent.tail()
         agent.kill()
 
 

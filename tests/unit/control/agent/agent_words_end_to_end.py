@@ -92,8 +92,8 @@ def agent_announces_the_word_of_an_application(lab):
         done = subprocess.run([lab.agent_binary, "ready", "--run-dir", lab.run_dir], stderr=subprocess.PIPE,
                               stdout=subprocess.PIPE, text=True, timeout=20)
         for service, word in (("web", "lame-duck"), ("dns", "down")):
-            assert (f"service {service} stays {word}, as announced for it; to end this, run \"weir-agent announce "
-                    f"ready --service {service} --run-dir {lab.run_dir}\"\n") in done.stderr, done
+            assert (f"service {service} stays {word}, because this state was announced; to change this, run "
+                    f"\"weir-agent announce ready --service {service} --run-dir {lab.run_dir}\"\n") in done.stderr, done
         assert done.returncode == 0 and "balancers to notify: 2" in done.stdout, done
         assert service_of(lab)["word"] == "lame-duck"
         assert announce(lab, WEB, "ready", "--service", "web")[0] == 0

@@ -241,7 +241,7 @@ TEST(options_invalid_ones_are_named) {
 			"--mode: \"generic\" is not known; use native or skb"},
 		{"decap eth0 --forwarding tunnel", "--forwarding: \"tunnel\" is not a forwarding "
 						   "mode; use ipip, l2, gue or gre"},
-		{"decap eth0 --forwarding l2", "weir-agent decap is not needed for them"},
+		{"decap eth0 --forwarding l2", "do not need weir-agent decap"},
 		{"decap eth0 --forwarding ipip --gre-key 7", "--gre-key needs --forwarding gre"},
 		{"decap eth0 --gre-key 0", "is out of range; use 1 to 4294967295"},
 		{"decap eth0 --gue-port 65536", "is out of range; use 1 to 65535"},
@@ -291,7 +291,8 @@ TEST(options_limit_their_lists) {
 	assert_int_equal(parse(line, &options, why, sizeof(why)), 0);
 	strcat(line, " --from 10.0.0.1");
 	assert_int_equal(parse(line, &options, why, sizeof(why)), -EINVAL);
-	assert_string_equal(why, "--from: \"10.0.0.1\" is one source too many; use at most 64");
+	assert_string_equal(
+		why, "--from: \"10.0.0.1\" does not fit into the source list; use at most 64");
 }
 
 TEST(prefix_parse_clears_the_rest) {

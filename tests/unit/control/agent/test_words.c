@@ -48,9 +48,9 @@ TEST(words_services_share_no_port) {
 	services = (struct weir_named_services){0};
 	assert_int_equal(add("web=80"), 0);
 	expect_refused(add("other=443,80"),
-		"has port 80, which is already a port of service web; name each port once");
+		"has port 80, which is already a port of service web; use each port once");
 	expect_refused(add("other=443,443"),
-		"has port 443, which is already a port of service other; name each port once");
+		"has port 443, which is already a port of service other; use each port once");
 	expect_refused(add("web=443"), "is a second service with this name; use each name once");
 	assert_int_equal(services.count, 1);
 	assert_int_equal(add("other=443,80/udp"), 0);

@@ -63,14 +63,14 @@ TEST(affinity_show_says_that_the_hash_selects) {
 		"{\"command\":\"affinity.show\",\"service\":\"dns\"}",
 		OK(TABLE("64") ", \"services\": [" SERVICE("dns", "hash", "maglev", "null", "null",
 			"null") "], \"backends\": [" BACKEND("web-1", "false", "0") "]"),
-		"dns: the hash of a client's address selects its backend (policy maglev), and "
-		"nothing is remembered\n");
+		"dns: the hash of a client's address selects its backend (policy maglev); "
+		"there are no affinity entries\n");
 	expect(WORDS("affinity", "show", "web"),
 		"{\"command\":\"affinity.show\",\"service\":\"web\"}",
 		OK(TABLE("0") ", \"services\": [" SERVICE(
 			"web", "hash", "random", "null", "null", "null") "], \"backends\": []"),
 		"web: the hash of a client's address selects its backend "
-		"(flow_table.affinity_sources is 0), and nothing is remembered\n");
+		"(flow_table.affinity_sources is 0); there are no affinity entries\n");
 }
 
 TEST(affinity_show_of_a_client_is_a_record) {

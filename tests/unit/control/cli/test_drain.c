@@ -156,7 +156,7 @@ TEST(wait_is_for_the_former_address_too) {
 			 STATE("drained", "null"), "0", STATE("drained", "null")),
 			0,
 			{"web/web-1: draining, 8 of 8 open flows, 59.4s left; includes 3 open "
-			 "flows of its former address 10.0.0.11\n",
+			 "flows of its previous address 10.0.0.11\n",
 				"web/web-1: drained after T\n"},
 			""},
 		{MOVED("drain", "0", STATE("drained", "null"), "2", END("kept", "2", "0")), 4,
@@ -166,18 +166,18 @@ TEST(wait_is_for_the_former_address_too) {
 			""},
 		{MOVED("maintenance", "0", END("dropped", "0", "1"), "2", END("kept", "2", "0")), 4,
 			{" deadline after T, 2 open flows kept, 1 open flow dropped (maintenance); "
-			 "includes 2 open flows of its former address 10.0.0.11\n"},
+			 "includes 2 open flows of its previous address 10.0.0.11\n"},
 			""},
 		// The reload happens while weirctl waits.
 		{MOVED("ready", "0", "null", "1", STATE("draining", "59400")), 1, {NULL},
 			"weirctl: web/web-1: drain cancelled, state set to ready; 1 open flow of "
-			"its former "
+			"its previous "
 			"address 10.0.0.11\n"},
 		{"{\"ok\": true, \"result\": [" FORMER("3", STATE("draining", "400")) "]}", 1,
 			{NULL},
 			"weirctl: web/web-1 was removed from the configuration; 3 open flows of "
 			"its "
-			"former address 10.0.0.11\n"},
+			"previous address 10.0.0.11\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

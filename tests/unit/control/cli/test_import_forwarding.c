@@ -39,7 +39,7 @@ struct method {
 
 #define DIRECT \
 	"with forwarding l2, the interface of a port must be on the link of the servers; the " \
-	"servers keep the VIP on a loopback interface, arp_ignore and arp_announce"
+	"servers keep arp_ignore, arp_announce and the VIP on a loopback interface"
 #define IGNORED(why, mode) \
 	"keepalived and the import ignore the options of TUN: " why "; using " mode
 #define UDP_SUM \
@@ -65,9 +65,9 @@ static const struct method of_keepalived[] = {
 	{"lvs_method TUN type gre csum", "gre", 0, "adjust", GRE_SUM},
 	// keepalived uses TUN, but the tunnel that it had before; first ipip.
 	{"lvs_method TUN type gue", "ipip", 0, "adjust",
-		IGNORED("type gue needs a port, other types have none", "ipip")},
+		IGNORED("type gue needs a port, other types have no port", "ipip")},
 	{"lvs_method TUN type ipip port 6080", "ipip", 0, "adjust",
-		IGNORED("type gue needs a port, other types have none", "ipip")},
+		IGNORED("type gue needs a port, other types have no port", "ipip")},
 	{"lvs_method TUN type gue port 0", "ipip", 0, "adjust",
 		IGNORED("use a port from 1 to 65535", "ipip")},
 	{"lvs_method TUN type gue port 65536", "ipip", 0, "adjust",

@@ -278,8 +278,8 @@ TEST(misc_check_without_a_usable_script_is_left_out) {
 	static const struct {
 		const char *keys, *why;
 	} cases[] = {
-		{"", "it has no script"},
-		{"misc_path \"\"", "it has no script"},
+		{"", "the check has no script"},
+		{"misc_path \"\"", "the check has no script"},
 		{"misc_path check", "absolute path"},
 		{"misc_path \"'/x\"", "a quote is not closed"},
 		{"misc_path \"/x a\\tb\"", "escaped characters"},

@@ -55,7 +55,7 @@ TEST(used_and_wasted_fill_the_width) {
 	assert_string_equal(text,
 		"web: 4 of 4 backends report utilization: mean 50.0 %, maximum 80.0 %\n"
 		"wasted: 120.0 % of the capacity of one backend; this is 37.5 % of the total usage "
-		"with every backend at 80.0 %\n"
+		"if every backend uses 80.0 %\n"
 		"\n"
 		"BACKEND  USED-%  WASTE%\n"
 		"b3         80.0     0.0  ####################\n"
