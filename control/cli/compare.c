@@ -54,7 +54,7 @@ static void print_notes(FILE *out, const json_t *result) {
 	if (lost > 0) {
 		fprintf(out,
 			"warning: %" JSON_INTEGER_FORMAT " flow%s of all services not recorded: "
-							 "too many flows ended simultaneously\n",
+			"too many flows ended simultaneously\n",
 			lost, lost == 1 ? "" : "s");
 	}
 	if (omitted > 0) {

@@ -161,8 +161,7 @@ TEST(wait_is_for_the_former_address_too) {
 			""},
 		{MOVED("drain", "0", STATE("drained", "null"), "2", END("kept", "2", "0")), 4,
 			{" deadline after T, 2 open flows kept; includes 2 open flows of its "
-			 "former "
-			 "address 10.0.0.11\n"},
+			 "previous address 10.0.0.11\n"},
 			""},
 		{MOVED("maintenance", "0", END("dropped", "0", "1"), "2", END("kept", "2", "0")), 4,
 			{" deadline after T, 2 open flows kept, 1 open flow dropped (maintenance); "
@@ -171,8 +170,7 @@ TEST(wait_is_for_the_former_address_too) {
 		// The reload happens while weirctl waits.
 		{MOVED("ready", "0", "null", "1", STATE("draining", "59400")), 1, {NULL},
 			"weirctl: web/web-1: drain cancelled, state set to ready; 1 open flow of "
-			"its previous "
-			"address 10.0.0.11\n"},
+			"its previous address 10.0.0.11\n"},
 		{"{\"ok\": true, \"result\": [" FORMER("3", STATE("draining", "400")) "]}", 1,
 			{NULL},
 			"weirctl: web/web-1 was removed from the configuration; 3 open flows of "
