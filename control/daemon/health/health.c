@@ -205,6 +205,7 @@ int weir_health_configure(
 			free_check(&health->slots[i]);
 		}
 	}
+	weir_health_checking_wake(&health->checking);
 	release(memory, n);
 	return 0;
 }

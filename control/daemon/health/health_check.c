@@ -359,9 +359,12 @@ static int open_path(struct weir_health_check *check, char *why, size_t bytes) {
 	return weir_health_path_open(check->checking->path, &target, &check->flow, why, bytes);
 }
 
+static struct weir_health_check *check_of(struct weir_health_start *start) {
+	return (void *)((char *)start - offsetof(struct weir_health_check, start));
+}
+
 static void run(struct weir_health_start *start) {
-	struct weir_health_check *check =
-		(void *)((char *)start - offsetof(struct weir_health_check, start));
+	struct weir_health_check *check = check_of(start);
 	bool data_path = check->params->vip_count > 0;
 	struct weir_probe_params params = {
 		.address = data_path ? check->params->vips[check->vip] : check->address,
@@ -398,6 +401,23 @@ static void on_due(uv_timer_t *timer) {
 	check->start.interval_ms = check->params->check.interval_ms;
 	weir_health_starts_add(starts_of(check), &check->start, is_failing,
 		weir_health_run_descriptors(&check->params->check));
+}
+
+static void on_wake(uv_timer_t *timer) {
+	weir_health_starts_run(starts_of(timer->data));
+}
+
+static void wake(struct weir_health_starts *starts) {
+	struct weir_health_start *start = weir_health_starts_next(starts);
+
+	if (start != NULL) { // the timer of a check in the queue is not in use
+		uv_timer_start(&check_of(start)->timer, on_wake, 0, 0);
+	}
+}
+
+void weir_health_checking_wake(struct weir_health_checking *checking) {
+	wake(&checking->starts);
+	wake(&checking->program_starts);
 }
 
 // Stops the timer of a check, removes the check from the queue, or cancels its probe.

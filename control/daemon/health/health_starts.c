@@ -58,6 +58,12 @@ static void count(struct weir_health_starts *starts, struct weir_health_start *s
 	starts->running_failing += start->is_failing ? start->cost : 0;
 }
 
+struct weir_health_start *weir_health_starts_next(struct weir_health_starts *starts) {
+	const struct weir_health_queue *queue = next_queue(starts);
+
+	return queue != NULL ? STAILQ_FIRST(queue) : NULL;
+}
+
 void weir_health_starts_run(struct weir_health_starts *starts) {
 	struct weir_health_queue *queue;
 

@@ -51,6 +51,8 @@ void weir_health_starts_add(struct weir_health_starts *starts, struct weir_healt
 void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_health_start *start);
 // Run the queued probes that the limit permits.
 void weir_health_starts_run(struct weir_health_starts *starts);
+// Returns the queued probe that weir_health_starts_run would start next, or NULL.
+struct weir_health_start *weir_health_starts_next(struct weir_health_starts *starts);
 
 // Returns the number of queued probes that have waited for longer than the interval of their check.
 // *ret_ms: the longest of these times. now_ms: loop time.

@@ -11,7 +11,7 @@
 #include "health.h"
 #include "probe_lab.h"
 
-#define HELPERS 16
+#define HELPERS 20
 #define DEADLINE_MS 20000
 #define BACKENDS 100
 
@@ -367,11 +367,12 @@ TEST(exec_exit_status_is_a_weight_if_configured) {
 
 // --- checks -------------------------------------------------------------------------------
 
-static void configure(struct lab *lab, uint32_t n) {
+// Checks n backends. first: index of the first one.
+static void configure(struct lab *lab, uint32_t first, uint32_t n) {
 	static struct weir_health_target targets[BACKENDS];
 
 	for (uint32_t i = 0; i < n; i++) {
-		targets[i] = (struct weir_health_target){.backend = (uint16_t)(7 + i),
+		targets[i] = (struct weir_health_target){.backend = (uint16_t)(7 + first + i),
 			.address = watch_lab_address("10.0.0.7"),
 			.check = &lab->check,
 			.initial = WEIR_HEALTH_VERDICT_UNKNOWN};
@@ -398,7 +399,7 @@ TEST(exec_check_has_a_verdict) {
 	struct lab *lab = *state;
 
 	set_script(lab, "echo \"$WEIR_SERVICE/$WEIR_BACKEND\"; test ! -e $1/down");
-	configure(lab, 1);
+	configure(lab, 0, 1);
 	watch_lab_run(&lab->loop, has_three_passes, lab, DEADLINE_MS, "passing");
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_PASSING);
 	assert_string_equal(status_of(lab, 7).detail, "exit status 0: web/web-7");
@@ -430,15 +431,36 @@ TEST(exec_checks_are_limited_and_wait) {
 
 	lab->check.timeout_ms = 3000; // the last ones begin after 3.6 s
 	set_script(lab, "mkdir $1/$$; ls $1 | wc -l >>$1.most; sleep 1.2; rmdir $1/$$");
-	configure(lab, BACKENDS);
+	configure(lab, 0, BACKENDS);
 	watch_lab_run(&lab->loop, are_late, lab, DEADLINE_MS, "late checks");
 	watch_lab_run(&lab->loop, all_have_results, lab, DEADLINE_MS, "all results");
 	for (uint16_t i = 0; i < BACKENDS; i++) {
 		assert_int_equal(status_of(lab, (uint16_t)(7 + i)).fails, 0);
 	}
-	configure(lab, 0);
+	configure(lab, 0, 0);
 	SHELL("most=$(sort -n %s.most | tail -n 1); rm %s.most; test $most -le %u -a $most -ge 16",
 		lab->folder, lab->folder, WEIR_HEALTH_PROGRAMS);
+}
+
+static bool all_places_are_taken(void *context) {
+	return count_files(context) == WEIR_HEALTH_PROGRAMS && are_late(context);
+}
+
+static bool last_has_a_result(void *context) {
+	return status_of(context, 7 + WEIR_HEALTH_PROGRAMS).checked;
+}
+
+// Removed backends leave their places to a check that waits, although no other check ends.
+TEST(exec_check_that_waits_starts_when_others_are_removed) {
+	struct lab *lab = *state;
+
+	lab->check.timeout_ms = 600000;
+	set_script(lab, "test ! -e $1/end || exit 0; : >$1/$$; sleep 600");
+	configure(lab, 0, WEIR_HEALTH_PROGRAMS + 1);
+	watch_lab_run(&lab->loop, all_places_are_taken, lab, DEADLINE_MS, "a check that waits");
+	touch(lab, "end");
+	configure(lab, WEIR_HEALTH_PROGRAMS, 1);
+	watch_lab_run(&lab->loop, last_has_a_result, lab, DEADLINE_MS, "its result");
 }
 
 static bool has_reports(void *context) {
@@ -457,7 +479,7 @@ TEST(exec_check_reports_and_withdraws_a_weight) {
 
 	lab->check.weight_from_exit = true;
 	set_script(lab, "test ! -e $1/usual || exit 0; exit 52");
-	configure(lab, 1);
+	configure(lab, 0, 1);
 	watch_lab_run(&lab->loop, has_reports, lab, DEADLINE_MS, "reports");
 	assert_int_equal(lab->report.given, WEIR_REPORT(WEIGHT));
 	assert_true(lab->report.weight == 50);
@@ -475,7 +497,7 @@ TEST(exec_checks_without_a_helper_are_unchecked) {
 
 	weir_health_set_programs(lab->health, NULL, names_of);
 	set_script(lab, "exit 0");
-	configure(lab, 1);
+	configure(lab, 0, 1);
 	watch_lab_idle(&lab->loop, 400);
 	assert_true(weir_health_unchecked_ms(lab->health, 7) > 0);
 	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_UNKNOWN);
