@@ -94,12 +94,11 @@ static void on_deadline(uv_timer_t *timer) {
 
 	if (!exec->extended) { // read a result that has arrived while the loop was busy
 		exec->extended = true;
-		uv_timer_start(timer, on_deadline, WEIR_HEALTH_EXEC_GRACE_MS / 10, 0);
+		uv_timer_start(timer, on_deadline, WEIR_PROGRAM_GRACE_MS / 10, 0);
 		return;
 	}
 	weir_programs_cancel(exec->programs, exec->id);
-	finish(exec, WEIR_PROBE_UNKNOWN,
-		"no result: the program does not end although it was killed", NULL);
+	finish(exec, WEIR_PROBE_UNKNOWN, "no result: " WEIR_PROGRAM_ENDLESS, NULL);
 }
 
 static void on_missing(uv_timer_t *timer) {
@@ -218,7 +217,7 @@ int weir_health_exec_start(uv_loop_t *loop, struct weir_programs *programs,
 		uv_timer_start(&exec->timer, on_missing, 0, 0);
 	} else {
 		uv_timer_start(&exec->timer, on_deadline,
-			(uint64_t)params->check->timeout_ms + WEIR_HEALTH_EXEC_GRACE_MS, 0);
+			(uint64_t)params->check->timeout_ms + WEIR_PROGRAM_GRACE_MS, 0);
 	}
 	*ret = exec;
 	return 0;

@@ -18,9 +18,6 @@
 #include "health_probe.h"
 #include "programs.h"
 
-// Time to wait for the end of a killed program.
-#define WEIR_HEALTH_EXEC_GRACE_MS 1000u
-
 struct weir_health_exec; // a probe
 
 // Names of a backend and its service, for programs. Borrowed.

@@ -37,7 +37,9 @@ struct weir_notify {
 	struct notice *running;
 	uint64_t run_id;
 	uint64_t started_ms; // start of the last program, uv_now
-	uv_timer_t timer; // starts the next program
+	struct weir_config_notify run_with; // settings of the running program
+	bool extended; // the loop may have been busy at the deadline, so it was extended
+	uv_timer_t timer; // starts the next program, or is the deadline of the running one
 };
 
 // --- running the program ---------------------------------------------------------------------
@@ -63,7 +65,7 @@ static void log_failure(
 			.backend = notice->backend,
 			.state = notice->to,
 			.reason = why},
-		"notify: %s for %s %s, %s: %s", notify->settings.command.text,
+		"notify: %s for %s %s, %s: %s", notify->run_with.command.text,
 		notice->of_backend ? "backend" : "service", name_of(notice, name), notice->to, why);
 }
 
@@ -72,12 +74,40 @@ static void on_done(void *context, const struct weir_program_result *result) {
 	char text[WEIR_PROGRAM_OUTPUT_BYTES + 64];
 
 	if (result->end != WEIR_PROGRAM_EXITED || result->status != 0) {
-		weir_program_describe(result, notify->settings.timeout_ms, text, sizeof(text));
+		weir_program_describe(result, notify->run_with.timeout_ms, text, sizeof(text));
 		log_failure(notify, notify->running, text);
 	}
 	free(notify->running);
 	notify->running = NULL;
+	uv_timer_stop(&notify->timer);
 	schedule(notify);
+}
+
+// error: negative errno.
+static void on_not_started(struct weir_notify *notify, int error) {
+	struct weir_program_result result = {.end = WEIR_PROGRAM_NOT_STARTED, .status = error};
+	const char *problem = weir_programs_problem(notify->programs);
+
+	if (problem != NULL) {
+		result.end = WEIR_PROGRAM_LOST;
+		snprintf(result.output, sizeof(result.output), "%s", problem);
+	}
+	on_done(notify, &result);
+}
+
+// The helper process does not answer, or cannot kill the program. Gives it up, because the next
+// changes wait.
+static void on_deadline(uv_timer_t *timer) {
+	struct weir_notify *notify = timer->data;
+
+	if (!notify->extended) { // read a result that has arrived while the loop was busy
+		notify->extended = true;
+		uv_timer_start(timer, on_deadline, WEIR_PROGRAM_GRACE_MS / 10, 0);
+		return;
+	}
+	weir_programs_cancel(notify->programs, notify->run_id);
+	on_done(notify, &(struct weir_program_result){
+				.end = WEIR_PROGRAM_LOST, .output = WEIR_PROGRAM_ENDLESS});
 }
 
 static int run(struct weir_notify *notify, const struct notice *notice) {
@@ -128,17 +158,21 @@ static void on_timer(uv_timer_t *timer) {
 	if (*waiting_of(notify, notice) == notice) {
 		*waiting_of(notify, notice) = NULL;
 	}
-	if (strcmp(notice->from, notice->to) == 0 || notify->settings.command.words == 0) {
+	if (strcmp(notice->from, notice->to) == 0) {
 		free(notice); // the state has returned to the last reported state
 		schedule(notify);
 		return;
 	}
 	notify->running = notice;
 	notify->started_ms = uv_now(notify->loop);
-	r = run(notify, notice);
+	notify->run_with = notify->settings;
+	notify->extended = false;
+	r = weir_programs_problem(notify->programs) != NULL ? -EPIPE : run(notify, notice);
 	if (r < 0) {
-		on_done(notify, &(struct weir_program_result){
-					.end = WEIR_PROGRAM_NOT_STARTED, .status = r});
+		on_not_started(notify, r);
+	} else {
+		uv_timer_start(timer, on_deadline,
+			(uint64_t)notify->run_with.timeout_ms + WEIR_PROGRAM_GRACE_MS, 0);
 	}
 }
 
@@ -213,12 +247,39 @@ void weir_notify_backend(
 	}
 }
 
+// Forgets the waiting changes of backends, and of services if wanted: while they are not reported,
+// further changes do not replace them.
+static void forget(struct weir_notify *notify, bool services) {
+	struct notice **link = &notify->first;
+
+	while (*link != NULL) {
+		struct notice *notice = *link;
+
+		if (notice->of_backend || services) {
+			if (*waiting_of(notify, notice) == notice) {
+				*waiting_of(notify, notice) = NULL;
+			}
+			*link = notice->next;
+			free(notice);
+		} else {
+			link = &notice->next;
+		}
+	}
+	notify->last = link;
+	if (notify->first == NULL && notify->running == NULL) {
+		uv_timer_stop(&notify->timer);
+	}
+}
+
 // --- create and close -------------------------------------------------------------------------
 
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings) {
 	const char *file = settings->command.text;
 
 	notify->settings = *settings;
+	if (settings->command.words == 0 || !settings->backends) {
+		forget(notify, settings->command.words == 0);
+	}
 	if (settings->command.words == 0) {
 		return;
 	}

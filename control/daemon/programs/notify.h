@@ -34,7 +34,8 @@ int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct w
 // weir_programs_close. NULL is allowed.
 void weir_notify_close(struct weir_notify *notify);
 
-// Use these settings, which are copied. Logs a warning if the program cannot run.
+// Use these settings, which are copied. Forgets waiting changes that these settings do not report;
+// a program that is running continues. Logs a warning if the program cannot run.
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings);
 
 // Report a change of the service or backend with this id. Does nothing if the configuration has no

@@ -18,6 +18,9 @@
 #define WEIR_PROGRAMS_MAX 64u // number of programs that run at the same time
 #define WEIR_PROGRAM_TEXT_BYTES 8192u // arguments and variables of a program, with their NULs
 #define WEIR_PROGRAM_OUTPUT_BYTES 200u
+#define WEIR_PROGRAM_GRACE_MS 1000u // a killed program should have ended after this time
+// Why the caller gives up a program: it has no result after its timeout and WEIR_PROGRAM_GRACE_MS.
+#define WEIR_PROGRAM_ENDLESS "the program does not end although it was killed"
 
 struct weir_programs;
 
@@ -36,7 +39,7 @@ enum weir_program_end {
 	WEIR_PROGRAM_SIGNALED, // status: signal
 	WEIR_PROGRAM_TIMED_OUT, // killed
 	WEIR_PROGRAM_NOT_STARTED, // status: negative errno
-	WEIR_PROGRAM_LOST, // the helper process has exited
+	WEIR_PROGRAM_LOST, // the helper process has exited, or does not answer
 };
 
 struct weir_program_result {

@@ -2,6 +2,7 @@
 //
 // Notifications: arguments and variables of the program, the order of changes, changes that wait,
 // failures, and reloads.
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "test.h"
 
 #define DEADLINE_MS 20000
-#define HELPERS 8
+#define HELPERS 16
 
 struct lab {
 	uv_loop_t loop;
@@ -266,6 +267,105 @@ TEST(settings_can_leave_out_backends_and_all) {
 	}
 	assert_int_equal(lines_of(read_file(lab.out)), 1);
 	assert_string_equal(read_file(lab.log_path), "");
+	tear_down(&lab);
+}
+
+// A reload while a program runs: its failure names that program and its timeout, and changes that
+// wait are not reported later, when they may no longer be true.
+TEST(reload_forgets_waiting_changes_but_not_what_runs) {
+	struct lab lab;
+	struct weir_config_notify none = {.timeout_ms = 60000};
+	const char *text;
+
+	set_up(&lab);
+	backend(&lab, 1, "fails", "healthy", "refusing");
+	uv_run(&lab.loop, UV_RUN_NOWAIT);
+	backend(&lab, 2, "web-2", "healthy", "refusing");
+	service(&lab, "up", "down", 0);
+	weir_notify_configure(lab.notify, &none);
+	backend(&lab, 2, "web-2", "refusing", "healthy"); // not reported: there is no program
+	open_gate(&lab);
+	text = wait_for_lines(&lab, lab.log_path, 1);
+	assert_non_null(strstr(text, lab.script));
+	assert_non_null(strstr(text, "exit status 9: broken"));
+	weir_notify_configure(lab.notify, &lab.settings);
+	backend(&lab, 3, "web-3", "healthy", "refusing");
+	text = wait_for_lines(&lab, lab.out, 2);
+	assert_non_null(strstr(text, "first backend web web-3 refusing |"));
+	tear_down(&lab);
+}
+
+TEST(reload_without_backends_forgets_theirs_alone) {
+	struct lab lab;
+
+	set_up(&lab);
+	service(&lab, "up", "down", 0);
+	uv_run(&lab.loop, UV_RUN_NOWAIT);
+	backend(&lab, 1, "web-1", "healthy", "refusing");
+	service(&lab, "down", "up", 3);
+	backend(&lab, 2, "web-2", "healthy", "refusing");
+	lab.settings.backends = false;
+	weir_notify_configure(lab.notify, &lab.settings);
+	lab.settings.backends = true;
+	weir_notify_configure(lab.notify, &lab.settings);
+	backend(&lab, 2, "web-2", "refusing", "healthy");
+	open_gate(&lab);
+	assert_non_null(
+		strstr(wait_for_lines(&lab, lab.out, 3), "first backend web web-2 healthy |"));
+	assert_null(strstr(read_file(lab.out), "web-1"));
+	tear_down(&lab);
+}
+
+TEST(without_a_helper_the_reason_is_logged) {
+	struct lab lab;
+	struct weir_programs *programs;
+
+	set_up(&lab);
+	programs = lab.programs;
+	weir_notify_close(lab.notify);
+	assert_int_equal(weir_notify_create(&lab.loop, NULL, &lab.log, &lab.notify), 0);
+	weir_notify_configure(lab.notify, &lab.settings);
+	service(&lab, "up", "down", 0);
+	assert_non_null(strstr(wait_for_lines(&lab, lab.log_path, 2),
+		"for service web, down: the process that runs programs could not start"));
+	lab.programs = programs;
+	tear_down(&lab);
+}
+
+// Returns the process id of the helper process.
+static pid_t helper_of(struct lab *lab) {
+	FILE *file = fopen(lab->script, "w");
+	pid_t pid;
+
+	assert_non_null(file);
+	fprintf(file, "#!/bin/sh\necho $PPID >>%s\n", lab->out);
+	fclose(file);
+	service(lab, "up", "down", 0);
+	pid = atoi(wait_for_lines(lab, lab->out, 1));
+	assert_true(pid > 1);
+	return pid;
+}
+
+// A program without an end, such as one that waits for a file system, delays the next ones, but
+// does not stop them for ever. Here the helper process is stopped.
+TEST(program_that_does_not_end_is_given_up) {
+	struct lab lab;
+	pid_t helper;
+
+	set_up(&lab);
+	helper = helper_of(&lab);
+	lab.settings.timeout_ms = 100;
+	weir_notify_configure(lab.notify, &lab.settings);
+	assert_int_equal(kill(helper, SIGSTOP), 0);
+	backend(&lab, 1, "web-1", "healthy", "refusing");
+	// this program, or that of helper_of, if its result was not sent yet
+	assert_non_null(strstr(wait_for_lines(&lab, lab.log_path, 1),
+		"the program does not end although it was killed"));
+	lab.settings.timeout_ms = 10000;
+	weir_notify_configure(lab.notify, &lab.settings);
+	assert_int_equal(kill(helper, SIGCONT), 0);
+	backend(&lab, 2, "web-2", "healthy", "refusing");
+	wait_for_lines(&lab, lab.out, 2);
 	tear_down(&lab);
 }
 
