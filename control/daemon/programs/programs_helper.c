@@ -272,6 +272,7 @@ static void start(struct helper *helper, const struct weir_program_words *words)
 		return;
 	}
 	uv_read_start((uv_stream_t *)&run->output, provide, on_output);
+	uv_update_time(&helper->loop); // programs that were started just before have taken time
 	uv_timer_start(&run->timer, on_timeout, request->timeout_ms, 0);
 }
 

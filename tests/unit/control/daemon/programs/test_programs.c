@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "programs.h"
@@ -177,6 +178,52 @@ TEST(timeout_kills_the_process_group) {
 	assert_string_equal(run(&lab, script, 300), "killed after 300 ms: begun");
 	usleep(1500000);
 	assert_int_equal(stat(path, &file), -1); // its child was killed, too
+	tear_down(&lab);
+}
+
+struct life {
+	struct outcome outcome;
+	int64_t ended_ms; // since the boot
+};
+
+static void on_end_of_life(void *context, const struct weir_program_result *result) {
+	struct life *life = context;
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	life->ended_ms = now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	done(&life->outcome, result);
+}
+
+// Programs that are requested at once are started one after another. The timeout of each begins
+// with its own start, which the program reads in ticks of 10 ms.
+TEST(timeout_begins_with_the_start_of_the_program) {
+	static const char script[] =
+		"read -r line </proc/$$/stat; set -- $line; echo ${22}; exec sleep 60";
+	const char *const arguments[] = {"/bin/sh", "-c", script, NULL};
+	static struct life lives[WEIR_PROGRAMS_MAX];
+	const long tick_ms = 1000 / sysconf(_SC_CLK_TCK);
+	const uint32_t timeout_ms = 3000;
+	struct lab lab;
+	uint64_t id;
+
+	set_up(&lab);
+	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
+		assert_int_equal(weir_programs_run(lab.programs,
+					 &(struct weir_program){
+						 .arguments = arguments, .timeout_ms = timeout_ms},
+					 on_end_of_life, &lives[i], &id),
+			0);
+	}
+	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
+		const char *begun = lives[i].outcome.result.output;
+
+		wait_for(&lab, &lives[i].outcome, 1);
+		assert_int_equal(lives[i].outcome.result.end, WEIR_PROGRAM_TIMED_OUT);
+		if (begun[0] != '\0') { // otherwise killed before it has read its start
+			assert_true(lives[i].ended_ms - atol(begun) * tick_ms >= timeout_ms);
+		}
+	}
 	tear_down(&lab);
 }
 
