@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -277,6 +278,16 @@ int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_f
 	return r;
 }
 
+// Returns whether weir-control may run the programs of this user: root, the user of this process
+// (if weir-control is not started as root), or a default of --script-user.
+static bool may_own_programs(uid_t user) {
+	const struct passwd *known = user == 0 || user == geteuid() ? NULL : getpwuid(user);
+
+	return user == 0 || user == geteuid() ||
+	       (known != NULL && (strcmp(known->pw_name, "weir-script") == 0 ||
+					 strcmp(known->pw_name, "nobody") == 0));
+}
+
 // Returns why a program cannot run, or NULL if it can or if this is unknown.
 static const char *program_fault(const char *file) {
 	struct stat status;
@@ -289,6 +300,9 @@ static const char *program_fault(const char *file) {
 	}
 	if ((status.st_mode & 0111) == 0) {
 		return "not executable: chmod +x";
+	}
+	if (!may_own_programs(status.st_uid)) {
+		return "its owner is neither root nor the default --script-user: chown root:root";
 	}
 	return (status.st_mode & S_IWOTH) != 0 ||
 			       ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)

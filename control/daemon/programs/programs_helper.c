@@ -173,8 +173,8 @@ static int check_file(const char *path, char *why, size_t why_bytes) {
 	if ((file.st_uid != 0 && file.st_uid != geteuid()) || (file.st_mode & S_IWOTH) != 0 ||
 		((file.st_mode & S_IWGRP) != 0 && file.st_gid != 0)) {
 		snprintf(why, why_bytes,
-			"users other than root can change the file; run: chown root:root FILE; "
-			"chmod go-w FILE");
+			"users other than root can change it: chown root:root FILE; chmod go-w "
+			"FILE");
 		return -EPERM;
 	}
 	return 0;

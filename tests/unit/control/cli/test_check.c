@@ -326,6 +326,10 @@ TEST(program_that_this_host_cannot_run_is_a_warning) {
 	expect_program_warning(path, program, "users other than root can change the file");
 	assert_int_equal(chmod(program, 0755), 0);
 	expect_program_warning(path, program, NULL);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(program, 54321, 0), 0);
+		expect_program_warning(path, program, ".sh: its owner is neither root nor");
+	}
 	unlink(program);
 	unlink(path);
 }
@@ -479,7 +483,8 @@ TEST(standard_input_is_read) {
 TEST(errors_of_a_peer_are_escaped) {
 	json_t *errors = json_loads(
 		JSON([{"line": 3, "column": 0, "path": "a\u001bb", "reason": "x\ny"}, {},
-			7]), 0, NULL);
+			7]), 0,
+			NULL);
 	char *text;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);

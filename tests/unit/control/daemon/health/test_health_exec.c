@@ -410,6 +410,22 @@ TEST(exec_check_has_a_verdict) {
 	assert_int_equal(lab->reports, 0);
 }
 
+// The details of checks are shorter than the texts of programs.
+TEST(exec_check_has_the_whole_cure_in_its_detail) {
+	struct lab *lab = *state;
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/check", lab->folder);
+	touch(lab, "check");
+	SHELL("chmod 0777 %s", path);
+	set_file(lab, path);
+	configure(lab, 0, 1);
+	watch_lab_run(&lab->loop, is_failing, lab, DEADLINE_MS, "failing");
+	assert_string_equal(status_of(lab, 7).detail,
+		"cannot start: users other than root can change it: chown root:root FILE; chmod "
+		"go-w FILE");
+}
+
 static bool all_have_results(void *context) {
 	for (uint16_t i = 0; i < BACKENDS; i++) {
 		if (!status_of(context, (uint16_t)(7 + i)).checked) {
