@@ -27,13 +27,18 @@ struct notice {
 	uint64_t time_ms;
 };
 
+struct queue { // waiting notices, in the order of their first change
+	struct notice *first, **last;
+	struct notice **by_id; // array of IDS pointers
+};
+
 struct weir_notify {
 	uv_loop_t *loop;
 	struct weir_programs *programs;
 	struct weir_log *log;
 	struct weir_config_notify settings;
-	struct notice **services, **backends; // waiting notices by id: arrays of IDS pointers
-	struct notice *first, **last; // waiting notices, in the order of their first change
+	// Services go first: a failure of many backends must not delay what announces routes.
+	struct queue services, backends;
 	struct notice *running;
 	uint64_t run_id;
 	uint64_t started_ms; // start of the last program, uv_now
@@ -43,10 +48,6 @@ struct weir_notify {
 };
 
 // --- running the program ---------------------------------------------------------------------
-
-static struct notice **waiting_of(struct weir_notify *notify, const struct notice *notice) {
-	return &(notice->of_backend ? notify->backends : notify->services)[notice->id];
-}
 
 static void schedule(struct weir_notify *notify);
 
@@ -146,18 +147,26 @@ static int run(struct weir_notify *notify, const struct notice *notice) {
 		on_done, notify, &notify->run_id);
 }
 
+// Removes the first notice from a queue, which has one.
+static struct notice *take(struct queue *queue) {
+	struct notice *notice = queue->first;
+
+	queue->first = notice->next;
+	if (queue->first == NULL) {
+		queue->last = &queue->first;
+	}
+	if (queue->by_id[notice->id] == notice) {
+		queue->by_id[notice->id] = NULL;
+	}
+	return notice;
+}
+
 static void on_timer(uv_timer_t *timer) {
 	struct weir_notify *notify = timer->data;
-	struct notice *notice = notify->first;
+	struct notice *notice =
+		take(notify->services.first != NULL ? &notify->services : &notify->backends);
 	int r;
 
-	notify->first = notice->next;
-	if (notify->first == NULL) {
-		notify->last = &notify->first;
-	}
-	if (*waiting_of(notify, notice) == notice) {
-		*waiting_of(notify, notice) = NULL;
-	}
 	if (strcmp(notice->from, notice->to) == 0) {
 		free(notice); // the state has returned to the last reported state
 		schedule(notify);
@@ -180,7 +189,8 @@ static void on_timer(uv_timer_t *timer) {
 static void schedule(struct weir_notify *notify) {
 	uint64_t now = uv_now(notify->loop), next = notify->started_ms + START_MS;
 
-	if (notify->first != NULL && notify->running == NULL) {
+	if ((notify->services.first != NULL || notify->backends.first != NULL) &&
+		notify->running == NULL) {
 		uv_timer_start(&notify->timer, on_timer,
 			notify->started_ms != 0 && next > now ? next - now : 0, 0);
 	}
@@ -202,10 +212,9 @@ static bool same_object(const struct notice *notice, const struct weir_notify_ev
 	       strcmp(notice->backend, event->backend != NULL ? event->backend : "") == 0;
 }
 
-// waiting: notify->services or notify->backends.
-static void add(struct weir_notify *notify, struct notice **waiting, uint16_t id,
+static void add(struct weir_notify *notify, struct queue *queue, uint16_t id,
 	const struct weir_notify_event *event) {
-	struct notice *notice;
+	struct notice **waiting = queue->by_id, *notice;
 
 	if (notify->settings.command.words == 0) {
 		return;
@@ -228,45 +237,32 @@ static void add(struct weir_notify *notify, struct notice **waiting, uint16_t id
 		snprintf(notice->address, sizeof(notice->address), "%s", event->address);
 	}
 	fill(notice, event);
-	// An earlier object with this id was removed; its notice stays in the list.
+	// An earlier object with this id was removed; its notice stays in the queue.
 	waiting[id] = notice;
-	*notify->last = notice;
-	notify->last = &notice->next;
+	*queue->last = notice;
+	queue->last = &notice->next;
 	schedule(notify);
 }
 
 void weir_notify_service(
 	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event) {
-	add(notify, notify->services, id, event);
+	add(notify, &notify->services, id, event);
 }
 
 void weir_notify_backend(
 	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event) {
 	if (notify->settings.backends) {
-		add(notify, notify->backends, id, event);
+		add(notify, &notify->backends, id, event);
 	}
 }
 
-// Forgets the waiting changes of backends, and of services if wanted: while they are not reported,
-// further changes do not replace them.
-static void forget(struct weir_notify *notify, bool services) {
-	struct notice **link = &notify->first;
-
-	while (*link != NULL) {
-		struct notice *notice = *link;
-
-		if (notice->of_backend || services) {
-			if (*waiting_of(notify, notice) == notice) {
-				*waiting_of(notify, notice) = NULL;
-			}
-			*link = notice->next;
-			free(notice);
-		} else {
-			link = &notice->next;
-		}
+// Forgets waiting changes: while they are not reported, further changes do not replace them.
+static void forget(struct weir_notify *notify, struct queue *queue) {
+	while (queue->first != NULL) {
+		free(take(queue));
 	}
-	notify->last = link;
-	if (notify->first == NULL && notify->running == NULL) {
+	if (notify->services.first == NULL && notify->backends.first == NULL &&
+		notify->running == NULL) {
 		uv_timer_stop(&notify->timer);
 	}
 }
@@ -278,9 +274,10 @@ void weir_notify_configure(struct weir_notify *notify, const struct weir_config_
 
 	notify->settings = *settings;
 	if (settings->command.words == 0 || !settings->backends) {
-		forget(notify, settings->command.words == 0);
+		forget(notify, &notify->backends);
 	}
 	if (settings->command.words == 0) {
+		forget(notify, &notify->services);
 		return;
 	}
 	if (notify->programs == NULL) {
@@ -291,9 +288,15 @@ void weir_notify_configure(struct weir_notify *notify, const struct weir_config_
 	}
 }
 
-static void free_lists(struct weir_notify *notify) {
-	free(notify->services);
-	free(notify->backends);
+static int create_queue(struct queue *queue) {
+	queue->last = &queue->first;
+	queue->by_id = calloc(IDS, sizeof(*queue->by_id));
+	return queue->by_id != NULL ? 0 : -ENOMEM;
+}
+
+static void free_all(struct weir_notify *notify) {
+	free(notify->services.by_id);
+	free(notify->backends.by_id);
 	free(notify);
 }
 
@@ -307,11 +310,8 @@ int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct w
 	notify->loop = loop;
 	notify->programs = programs;
 	notify->log = log;
-	notify->last = &notify->first;
-	notify->services = calloc(IDS, sizeof(*notify->services));
-	notify->backends = calloc(IDS, sizeof(*notify->backends));
-	if (notify->services == NULL || notify->backends == NULL) {
-		free_lists(notify);
+	if (create_queue(&notify->services) < 0 || create_queue(&notify->backends) < 0) {
+		free_all(notify);
 		return -ENOMEM;
 	}
 	uv_timer_init(loop, &notify->timer);
@@ -321,22 +321,16 @@ int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct w
 }
 
 static void on_closed(uv_handle_t *handle) {
-	free_lists(handle->data);
+	free_all(handle->data);
 }
 
 void weir_notify_close(struct weir_notify *notify) {
 	if (notify == NULL) {
 		return;
 	}
-	if (notify->running != NULL) {
-		// The program continues, but its result is ignored.
-		free(notify->running);
-	}
-	while (notify->first != NULL) {
-		struct notice *next = notify->first->next;
-
-		free(notify->first);
-		notify->first = next;
-	}
+	free(notify->running); // the program continues, but its result is ignored
+	notify->running = NULL;
+	forget(notify, &notify->services);
+	forget(notify, &notify->backends);
 	uv_close((uv_handle_t *)&notify->timer, on_closed);
 }

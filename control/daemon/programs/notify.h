@@ -3,7 +3,7 @@
 // Notify: runs the program of `notify` in the configuration for each change of a service (up, down)
 // and of the state of a backend. One program runs at a time, and at most 20 start per second. If
 // several changes of the same object wait, only the last change is reported, and only if its state
-// differs from the last reported state.
+// differs from the last reported state. Changes of services go before those of backends.
 //
 // Threads: only the event loop's thread.
 #pragma once

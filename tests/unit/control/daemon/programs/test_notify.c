@@ -200,9 +200,9 @@ TEST(only_the_last_of_waiting_changes_is_reported) {
 	open_gate(&lab);
 	text = wait_for_lines(&lab, lab.out, 3);
 	assert_string_equal(text, "first service web down | service web   up to down: few 0/3/2 7\n"
+				  "first service web up | service web   down to up: few 3/3/2 7\n"
 				  "first backend web web-2 healthy | backend web web-2 192.0.2.1 "
-				  "refusing to healthy: timeout // 5\n"
-				  "first service web up | service web   down to up: few 3/3/2 7\n");
+				  "refusing to healthy: timeout // 5\n");
 	backend(&lab, 9, "web-9", "healthy", "lame"); // nothing of web-1 was left
 	assert_int_equal(lines_of(wait_for_lines(&lab, lab.out, 4)), 4);
 	tear_down(&lab);
@@ -366,6 +366,24 @@ TEST(program_that_does_not_end_is_given_up) {
 	assert_int_equal(kill(helper, SIGCONT), 0);
 	backend(&lab, 2, "web-2", "healthy", "refusing");
 	wait_for_lines(&lab, lab.out, 2);
+	tear_down(&lab);
+}
+
+// When many backends fail, their changes do not delay that of the service.
+TEST(services_go_before_backends) {
+	struct lab lab;
+	char name[16];
+
+	set_up(&lab);
+	backend(&lab, 0, "web-0", "healthy", "refusing");
+	uv_run(&lab.loop, UV_RUN_NOWAIT); // its program is running
+	for (uint16_t i = 1; i < 100; i++) {
+		snprintf(name, sizeof(name), "web-%u", i);
+		backend(&lab, i, name, "healthy", "refusing");
+	}
+	service(&lab, "up", "down", 0);
+	open_gate(&lab);
+	assert_non_null(strstr(wait_for_lines(&lab, lab.out, 2), "\nfirst service web down"));
 	tear_down(&lab);
 }
 
