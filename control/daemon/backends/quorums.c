@@ -79,6 +79,10 @@ static void look(struct weir_quorums *quorums, const struct weir_tables *tables,
 		state->known = false;
 		return;
 	}
+	if (strcmp(state->service, config->name) != 0) {
+		memcpy(state->service, config->name, sizeof(state->service));
+		state->known = false;
+	}
 	up = decide(state, config, service.eligible);
 	if (!state->known || up != state->up) {
 		report(quorums, &(struct weir_quorum_change){.id = id,
@@ -113,5 +117,7 @@ int weir_quorums_is_up(
 		return -1;
 	}
 	config = find(tables, id, &service);
-	return config != NULL ? decide(&quorums->state[id], config, service.eligible) : -1;
+	return config != NULL && strcmp(quorums->state[id].service, config->name) == 0
+		       ? decide(&quorums->state[id], config, service.eligible)
+		       : -1;
 }

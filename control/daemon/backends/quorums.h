@@ -28,6 +28,7 @@ typedef void (*weir_quorum_changed)(void *context, const struct weir_quorum_chan
 
 struct weir_quorum_state {
 	bool known, up;
+	char service[WEIR_CONFIG_NAME_BYTES]; // another service can get the id between two ticks
 };
 
 struct weir_quorums { // all zero: no services

@@ -63,21 +63,25 @@ static int teardown(void **state) {
 
 TEST_EACH(setup, teardown);
 
-// Makes the first n backends healthy and the others refusing. Returns the last event, or "" if
-// there was no event.
-static const char *with_healthy(struct own *own, unsigned int n) {
+// Makes the first n backends of a service healthy and the others refusing. Returns the last event,
+// or "" if there was no event.
+static const char *with_healthy_of(struct own *own, const char *service, unsigned int n) {
 	unsigned int before = own->events;
 	char name[8];
 
 	for (unsigned int i = 0; i < 4; i++) {
 		snprintf(name, sizeof(name), "b%u", i);
-		weir_tables_set_health(own->lab.tables, lab_id(&own->lab, "s0", name),
+		weir_tables_set_health(own->lab.tables, lab_id(&own->lab, service, name),
 			i < n ? WEIR_HEALTH_HEALTHY : WEIR_HEALTH_REFUSING);
 	}
 	assert_true(weir_tables_publish(own->lab.tables) >= 0);
 	weir_quorums_tick(&own->quorums, own->lab.tables);
 	assert_true(own->events - before <= 1);
 	return own->events > before ? own->event[before] : "";
+}
+
+static const char *with_healthy(struct own *own, unsigned int n) {
+	return with_healthy_of(own, "s0", n);
 }
 
 static int is_up(struct own *own) {
@@ -128,6 +132,30 @@ TEST(new_quorum_applies_to_a_known_service) {
 	own->config->services[0].hysteresis = 0;
 	lab_apply(&own->lab, own->config);
 	assert_string_equal(with_healthy(own, 3), "s0 up: 3 of 4 backends eligible, quorum 1");
+}
+
+// Two reloads between two ticks: the id of a removed service belongs to another one.
+TEST(new_service_does_not_get_the_state_of_an_earlier_id) {
+	struct own *own = *state;
+	struct weir_config *first = own->config, *second = lab_config(1, 4),
+			   *third = lab_config(1, 4);
+	const int id = weir_tables_service_find(own->lab.tables, "s0");
+
+	with_healthy(own, 1); // down; 2 are within the hysteresis
+	strcpy(second->services[0].name, "s1");
+	lab_apply(&own->lab, second);
+	lab_settle(&own->lab);
+	third->services[0].quorum = 2;
+	third->services[0].hysteresis = 1;
+	strcpy(third->services[0].name, "s2");
+	lab_apply(&own->lab, third);
+	assert_int_equal(weir_tables_service_find(own->lab.tables, "s2"), id);
+	assert_int_equal(weir_quorums_is_up(&own->quorums, own->lab.tables, (uint16_t)id), -1);
+	assert_string_equal(
+		with_healthy_of(own, "s2", 2), "s2 first up: 2 of 4 backends eligible, quorum 2");
+	lab_apply(&own->lab, first);
+	lab_config_free(second);
+	lab_config_free(third);
 }
 
 TEST(removed_service_has_no_state_and_no_event) {
