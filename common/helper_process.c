@@ -27,7 +27,13 @@ static void close_others(int fd) {
 }
 
 static void be_child(const char *name, weir_helper_body body, const void *context, int fd) {
+	sigset_t none;
+
 	prctl(PR_SET_NAME, name);
+	// The process that has started the parent may block signals. A child that does not get
+	// SIGCHLD would never notice the end of a program.
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
