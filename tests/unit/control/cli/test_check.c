@@ -483,8 +483,7 @@ TEST(standard_input_is_read) {
 TEST(errors_of_a_peer_are_escaped) {
 	json_t *errors = json_loads(
 		JSON([{"line": 3, "column": 0, "path": "a\u001bb", "reason": "x\ny"}, {},
-			7]), 0,
-			NULL);
+			7]), 0, NULL);
 	char *text;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
