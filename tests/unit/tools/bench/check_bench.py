@@ -97,7 +97,7 @@ class Bench(unittest.TestCase):
             repeated = result["repeated"]
             self.assertGreater(repeated["min"], 0)
             self.assertLessEqual(repeated["median"], repeated["p9999"])
-            self.assertLess(repeated["mean"], repeated["first_time"]["mean"])
+            self.assertLessEqual(repeated["mean"], repeated["first_time"]["mean"])
             self.assertLess(result["above_ten_medians"]["repeated"], 0.05)
             self.assertEqual("ratio" in repeated, case == "syn-flood")
             if case == "syn-flood":
