@@ -43,8 +43,8 @@ TEST(policies_are_lines_and_backends_columns) {
 }
 
 TEST(doubtful_results_are_marked) {
-	const char *const parts[] = {"warning: 3 flows of all services not recorded: too many "
-				     "flows ended simultaneously\n",
+	const char *const parts[] = {("warning: 3 flows of all services not recorded: too many "
+				      "flows ended simultaneously\n"),
 		"warning: 4 flows were not replayed (recording full): use a shorter --for\n",
 		"warning: most flows had not ended, or had no response: use a longer --for\n",
 		"warning: few flows recorded: small differences between policies are random\n"};
