@@ -50,7 +50,7 @@ def read_strings(root):
     conversions."""
     strings = set()
     for folder in ("common", "control", "dataplane"):
-        for path in glob.glob(f"{root}/{folder}/**/*.c", recursive=True):
+        for path in glob.glob(f"{root}/{folder}/**/*.[ch]", recursive=True):
             with open(path, encoding="utf-8") as file:
                 text = re.sub(r'"\s*\n\s*"', "", file.read())
             strings.update(string.replace('\\"', '"')
