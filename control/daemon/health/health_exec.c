@@ -11,11 +11,10 @@
 #define FIRST_WEIGHT 2 // this exit status is the weight 0, as in keepalived
 
 struct weir_health_exec {
-	uv_timer_t timer;
+	uv_timer_t timer; // of a probe that cannot run
 	struct weir_programs *programs;
 	uint64_t id; // of the run; 0 = no program runs
 	struct weir_probe_params params;
-	bool extended; // the loop may have been busy at the deadline, so it was extended
 };
 
 static void on_closed(uv_handle_t *handle) {
@@ -87,18 +86,6 @@ static void on_ended(void *context, const struct weir_program_result *result) {
 			text);
 	}
 	finish(exec, outcome, detail, &report);
-}
-
-static void on_deadline(uv_timer_t *timer) {
-	struct weir_health_exec *exec = timer->data;
-
-	if (!exec->extended) { // read a result that has arrived while the loop was busy
-		exec->extended = true;
-		uv_timer_start(timer, on_deadline, WEIR_PROGRAM_GRACE_MS / 10, 0);
-		return;
-	}
-	weir_programs_cancel(exec->programs, exec->id);
-	finish(exec, WEIR_PROBE_UNKNOWN, "no result: " WEIR_PROGRAM_ENDLESS, NULL);
 }
 
 static void on_missing(uv_timer_t *timer) {
@@ -206,7 +193,7 @@ int weir_health_exec_start(uv_loop_t *loop, struct weir_programs *programs,
 	exec->params = *params;
 	weir_address_format(&params->address, texts.address, sizeof(texts.address));
 	snprintf(texts.port, sizeof(texts.port), "%u", params->port);
-	r = weir_programs_problem(programs) != NULL ? -EPIPE : run(exec, &texts);
+	r = run(exec, &texts);
 	if (r < 0 && r != -EPIPE && r != -EBUSY) {
 		free(exec);
 		return r;
@@ -215,9 +202,6 @@ int weir_health_exec_start(uv_loop_t *loop, struct weir_programs *programs,
 	exec->timer.data = exec;
 	if (r < 0) {
 		uv_timer_start(&exec->timer, on_missing, 0, 0);
-	} else {
-		uv_timer_start(&exec->timer, on_deadline,
-			(uint64_t)params->check->timeout_ms + WEIR_PROGRAM_GRACE_MS, 0);
 	}
 	*ret = exec;
 	return 0;

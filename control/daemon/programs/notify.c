@@ -40,11 +40,9 @@ struct weir_notify {
 	// Services go first: a failure of many backends must not delay what announces routes.
 	struct queue services, backends;
 	struct notice *running;
-	uint64_t run_id;
 	uint64_t started_ms; // start of the last program, uv_now
 	struct weir_config_notify run_with; // settings of the running program
-	bool extended; // the loop may have been busy at the deadline, so it was extended
-	uv_timer_t timer; // starts the next program, or is the deadline of the running one
+	uv_timer_t timer; // starts the next program
 };
 
 // --- running the program ---------------------------------------------------------------------
@@ -80,7 +78,6 @@ static void on_done(void *context, const struct weir_program_result *result) {
 	}
 	free(notify->running);
 	notify->running = NULL;
-	uv_timer_stop(&notify->timer);
 	schedule(notify);
 }
 
@@ -94,21 +91,6 @@ static void on_not_started(struct weir_notify *notify, int error) {
 		snprintf(result.output, sizeof(result.output), "%s", problem);
 	}
 	on_done(notify, &result);
-}
-
-// The helper process does not answer, or cannot kill the program. Gives it up, because the next
-// changes wait.
-static void on_deadline(uv_timer_t *timer) {
-	struct weir_notify *notify = timer->data;
-
-	if (!notify->extended) { // read a result that has arrived while the loop was busy
-		notify->extended = true;
-		uv_timer_start(timer, on_deadline, WEIR_PROGRAM_GRACE_MS / 10, 0);
-		return;
-	}
-	weir_programs_cancel(notify->programs, notify->run_id);
-	on_done(notify, &(struct weir_program_result){
-				.end = WEIR_PROGRAM_LOST, .output = WEIR_PROGRAM_ENDLESS});
 }
 
 static int run(struct weir_notify *notify, const struct notice *notice) {
@@ -144,7 +126,7 @@ static int run(struct weir_notify *notify, const struct notice *notice) {
 		&(struct weir_program){.arguments = arguments,
 			.variables = variables,
 			.timeout_ms = notify->settings.timeout_ms},
-		on_done, notify, &notify->run_id);
+		on_done, notify, NULL);
 }
 
 // Removes the first notice from a queue, which has one.
@@ -175,13 +157,9 @@ static void on_timer(uv_timer_t *timer) {
 	notify->running = notice;
 	notify->started_ms = uv_now(notify->loop);
 	notify->run_with = notify->settings;
-	notify->extended = false;
-	r = weir_programs_problem(notify->programs) != NULL ? -EPIPE : run(notify, notice);
+	r = run(notify, notice);
 	if (r < 0) {
 		on_not_started(notify, r);
-	} else {
-		uv_timer_start(timer, on_deadline,
-			(uint64_t)notify->run_with.timeout_ms + WEIR_PROGRAM_GRACE_MS, 0);
 	}
 }
 

@@ -15,6 +15,8 @@
 
 struct pending {
 	uint64_t id; // 0 = free
+	uint64_t deadline_ms; // loop time after which the program is given up
+	bool extended; // the loop may have been busy at the deadline, so it was extended
 	weir_program_done done;
 	void *context;
 };
@@ -25,13 +27,17 @@ struct weir_programs {
 	bool lost; // the helper has exited
 	uint64_t last_id;
 	struct pending pending[WEIR_PROGRAMS_MAX];
+	unsigned int handles; // number of handles that are not closed
 	uv_poll_t poll;
+	uv_timer_t timer; // the next deadline
 	struct weir_program_request request;
 };
 
 int weir_programs_start(const struct weir_run_as *run_as, int *ret) {
 	return weir_helper_start("weir-programs", weir_programs_serve, run_as, ret);
 }
+
+static void on_deadline(uv_timer_t *timer);
 
 static struct pending *find(struct weir_programs *programs, uint64_t id) {
 	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
@@ -40,6 +46,22 @@ static struct pending *find(struct weir_programs *programs, uint64_t id) {
 		}
 	}
 	return NULL;
+}
+
+// Starts the timer for the next deadline, if there is one.
+static void schedule(struct weir_programs *programs) {
+	const uint64_t now = uv_now(programs->timer.loop);
+	uint64_t next = UINT64_MAX;
+
+	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
+		const struct pending *pending = &programs->pending[i];
+
+		next = pending->id != 0 && pending->deadline_ms < next ? pending->deadline_ms
+								       : next;
+	}
+	if (next != UINT64_MAX) {
+		uv_timer_start(&programs->timer, on_deadline, next > now ? next - now : 0, 0);
+	}
 }
 
 // Frees the entry before the call, because `done` may run the next program.
@@ -108,13 +130,15 @@ int weir_programs_create(
 	}
 	programs->log = log;
 	programs->helper = helper;
-	programs->poll.data = programs;
+	programs->poll.data = programs->timer.data = programs;
 	r = uv_poll_init(loop, &programs->poll, helper);
 	if (r < 0) {
 		close(helper);
 		free(programs);
 		return r;
 	}
+	uv_timer_init(loop, &programs->timer);
+	programs->handles = 2;
 	uv_poll_start(&programs->poll, UV_READABLE | UV_DISCONNECT, on_answer);
 	*ret = programs;
 	return 0;
@@ -123,13 +147,16 @@ int weir_programs_create(
 static void on_closed(uv_handle_t *handle) {
 	struct weir_programs *programs = handle->data;
 
-	close(programs->helper);
-	free(programs);
+	if (--programs->handles == 0) {
+		close(programs->helper);
+		free(programs);
+	}
 }
 
 void weir_programs_close(struct weir_programs *programs) {
 	if (programs != NULL) {
 		uv_close((uv_handle_t *)&programs->poll, on_closed);
+		uv_close((uv_handle_t *)&programs->timer, on_closed);
 	}
 }
 
@@ -147,12 +174,13 @@ static int send_request(struct weir_programs *programs, size_t bytes) {
 
 int weir_programs_run(struct weir_programs *programs, const struct weir_program *program,
 	weir_program_done done, void *context, uint64_t *ret_id) {
-	struct pending *pending = find(programs, 0);
+	struct pending *pending;
 	int r;
 
-	if (programs->lost) {
+	if (weir_programs_problem(programs) != NULL) {
 		return -EPIPE;
 	}
+	pending = find(programs, 0);
 	if (pending == NULL) {
 		return -EBUSY;
 	}
@@ -163,21 +191,59 @@ int weir_programs_run(struct weir_programs *programs, const struct weir_program 
 	if (r < 0) {
 		return r;
 	}
-	*pending = (struct pending){.id = ++programs->last_id, .done = done, .context = context};
-	*ret_id = pending->id;
+	*pending = (struct pending){.id = ++programs->last_id,
+		.deadline_ms =
+			uv_now(programs->timer.loop) + program->timeout_ms + WEIR_PROGRAM_GRACE_MS,
+		.done = done,
+		.context = context};
+	if (ret_id != NULL) {
+		*ret_id = pending->id;
+	}
+	schedule(programs);
 	return 0;
 }
 
-void weir_programs_cancel(struct weir_programs *programs, uint64_t id) {
+// If the request cannot be sent, the program continues until its timeout.
+static void send_kill(struct weir_programs *programs, uint64_t id) {
 	const struct weir_program kill_only = {0};
+
+	(void)send_request(programs, (size_t)weir_program_pack(&kill_only, id, &programs->request));
+}
+
+void weir_programs_cancel(struct weir_programs *programs, uint64_t id) {
 	struct pending *pending = id != 0 ? find(programs, id) : NULL;
 
-	if (pending == NULL) {
-		return;
+	if (pending != NULL) {
+		pending->id = 0;
+		send_kill(programs, id);
 	}
-	pending->id = 0;
-	// If the request cannot be sent, the program continues until its timeout.
-	(void)send_request(programs, (size_t)weir_program_pack(&kill_only, id, &programs->request));
+}
+
+// Gives up programs without a result.
+static void on_deadline(uv_timer_t *timer) {
+	static const struct weir_program_result endless = {.end = WEIR_PROGRAM_LOST,
+		.output = "the program does not end although it was killed"};
+	struct weir_programs *programs = timer->data;
+	const uint64_t now = uv_now(timer->loop);
+
+	for (unsigned int i = 0; i < WEIR_PROGRAMS_MAX; i++) {
+		struct pending *pending = &programs->pending[i];
+
+		if (pending->id == 0 || pending->deadline_ms > now) {
+			continue;
+		}
+		if (!pending->extended) { // read a result that has arrived while the loop was busy
+			pending->extended = true;
+			pending->deadline_ms = now + WEIR_PROGRAM_GRACE_MS / 10;
+			continue;
+		}
+		send_kill(programs, pending->id);
+		end(pending, &endless);
+		if (uv_is_closing((uv_handle_t *)timer)) { // `done` has closed the connection
+			return;
+		}
+	}
+	schedule(programs);
 }
 
 void weir_program_describe(

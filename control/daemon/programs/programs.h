@@ -19,8 +19,6 @@
 #define WEIR_PROGRAM_TEXT_BYTES 8192u // arguments and variables of a program, with their NULs
 #define WEIR_PROGRAM_OUTPUT_BYTES 200u
 #define WEIR_PROGRAM_GRACE_MS 1000u // a killed program should have ended after this time
-// Why the caller gives up a program: it has no result after its timeout and WEIR_PROGRAM_GRACE_MS.
-#define WEIR_PROGRAM_ENDLESS "the program does not end although it was killed"
 
 struct weir_programs;
 
@@ -39,14 +37,16 @@ enum weir_program_end {
 	WEIR_PROGRAM_SIGNALED, // status: signal
 	WEIR_PROGRAM_TIMED_OUT, // killed
 	WEIR_PROGRAM_NOT_STARTED, // status: negative errno
-	WEIR_PROGRAM_LOST, // the helper process has exited, or does not answer
+	// The helper process has exited. Or there is no result WEIR_PROGRAM_GRACE_MS after the
+	// timeout, because the program cannot be killed, or the helper process is stopped.
+	WEIR_PROGRAM_LOST,
 };
 
 struct weir_program_result {
 	enum weir_program_end end;
 	int status;
-	// The first line of standard output and standard error together, without the newline; for a
-	// program that was not started, the reason.
+	// The first line of standard output and standard error together, without the newline; for
+	// NOT_STARTED and LOST, the reason.
 	char output[WEIR_PROGRAM_OUTPUT_BYTES];
 };
 
@@ -67,9 +67,9 @@ int weir_programs_create(
 // their timeouts. Afterwards, run the loop, so that the handles can close. NULL is allowed.
 void weir_programs_close(struct weir_programs *programs);
 
-// Run a program. *ret_id identifies the run, for weir_programs_cancel. Returns 0 (`done` will be
-// called, later), -EBUSY (WEIR_PROGRAMS_MAX programs are running), -E2BIG (too many bytes) or
-// -EPIPE (the helper process has exited).
+// Run a program. *ret_id identifies the run, for weir_programs_cancel; NULL = not needed. Returns 0
+// (`done` will be called, later), -EBUSY (WEIR_PROGRAMS_MAX programs are running), -E2BIG (too many
+// bytes) or -EPIPE (weir_programs_problem). programs: NULL = the helper process has not started.
 int weir_programs_run(struct weir_programs *programs, const struct weir_program *program,
 	weir_program_done done, void *context, uint64_t *ret_id);
 // Kill a program; its `done` is not called. Does nothing for a program that has ended.
