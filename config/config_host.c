@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "plural.h"
+#include "trusted_file.h"
 
 #define SHOWN_MOST 8u // maximum names in a warning
 #define QUEUES_MOST 1024u // maximum number of queues that are counted
@@ -304,8 +305,7 @@ static const char *program_fault(const char *file) {
 	if (!may_own_programs(status.st_uid)) {
 		return "its owner is neither root nor the default --script-user: chown root:root";
 	}
-	return (status.st_mode & S_IWOTH) != 0 ||
-			       ((status.st_mode & S_IWGRP) != 0 && status.st_gid != 0)
+	return weir_file_others_write(&status)
 		       ? "users other than root can change the file: chmod go-w"
 		       : NULL;
 }

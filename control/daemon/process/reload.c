@@ -12,6 +12,7 @@
 
 #include "config_host.h"
 #include "config_running.h"
+#include "trusted_file.h"
 
 struct weir_reload {
 	char *file;
@@ -225,12 +226,6 @@ static int check_programs(const struct weir_reload *reload, struct weir_reload_p
 	return r;
 }
 
-// Returns whether only root, or the user of weir-control, can change a file.
-static bool is_trusted(const struct stat *file) {
-	return (file->st_uid == 0 || file->st_uid == geteuid()) && (file->st_mode & S_IWOTH) == 0 &&
-	       ((file->st_mode & S_IWGRP) == 0 || file->st_gid == 0);
-}
-
 // Reads a file that a client has chosen. *ret_trusted: whether the file may contain new programs.
 // It applies to the file that was read, even if the path names another file meanwhile.
 static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
@@ -239,7 +234,7 @@ static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
 	struct stat status;
 	int r;
 
-	*ret_trusted = fd >= 0 && fstat(fd, &status) == 0 && is_trusted(&status);
+	*ret_trusted = fd >= 0 && fstat(fd, &status) == 0 && weir_file_is_trusted(&status);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	r = weir_config_read_regular(fd >= 0 ? path : plan->file, &plan->config, &plan->errors);
 	if (fd >= 0) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "programs_message.h"
+#include "trusted_file.h"
 
 // Maximum number of programs that have not ended. Programs that were cancelled, but cannot be
 // killed, count as well: they may wait for a file system that does not respond.
@@ -170,8 +171,7 @@ static int check_file(const char *path, char *why, size_t why_bytes) {
 		snprintf(why, why_bytes, "not a regular file");
 		return -EACCES;
 	}
-	if ((file.st_uid != 0 && file.st_uid != geteuid()) || (file.st_mode & S_IWOTH) != 0 ||
-		((file.st_mode & S_IWGRP) != 0 && file.st_gid != 0)) {
+	if (!weir_file_is_trusted(&file)) {
 		snprintf(why, why_bytes,
 			"users other than root can change it: chown root:root FILE; chmod go-w "
 			"FILE");

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Trusted file: whether other users can change a file, for programs that run, and for files that
+// name them.
+//
+// Threads: any; no shared state.
+#pragma once
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+// Returns whether users other than root and the owner have permission to write the file.
+bool weir_file_others_write(const struct stat *file);
+// Returns whether only root and the user of this process can change the file.
+bool weir_file_is_trusted(const struct stat *file);
