@@ -155,8 +155,9 @@ _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");
 enum weir_backend_flag {
 	WEIR_BACKEND_PRESENT = 1u << 0, // the id is in use; flows may refer to it
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
-	// The backend accepts no new flows. Workers skip it in selections, which may be older
-	// than this flag, and choose another backend for a flow that sends a new SYN.
+	// The backend accepts no new flows. A selection that was published before this flag was
+	// set may still contain the backend: workers skip it there. If a client sends a new SYN for
+	// an existing flow, workers choose another backend.
 	WEIR_BACKEND_CLOSED = 1u << 2,
 	// Set with CLOSED if the backend is refusing, in maintenance or removed: workers choose
 	// another backend for a UDP flow at its next datagram.

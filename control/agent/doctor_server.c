@@ -226,8 +226,8 @@ void weir_agent_doctor_check_steal(struct weir_agent_doctor *doctor) {
 		return;
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-agent run", "%s", problem);
-	weir_findings_cure(&doctor->findings,
-		"grep INET_DIAG_DESTROY /boot/config-$(uname -r) && systemctl restart weir-agent");
+	weir_findings_cure(&doctor->findings, "grep INET_DIAG_DESTROY=y /boot/config-$(uname -r) "
+					      "&& systemctl restart weir-agent");
 }
 
 // --- ports that the agent watches ------------------------------------------------------------

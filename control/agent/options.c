@@ -281,8 +281,8 @@ static const struct weir_help help_of_all = {
 		 "exits with 0. A second SIGTERM, or SIGINT, stops weir-agent run immediately."
 		 "\nExit status: 0 done, 1 refused (no such interface, no permission, another XDP "
 		 "program, a command that failed), 2 invalid usage, 3 no decap program on "
-		 "INTERFACE (stats, --detach) or no weir-agent run (lame-duck, ready, status, "
-		 "announce). doctor: 0 no warning or fault, 1 "
+		 "INTERFACE (for stats and --detach), or weir-agent run is not running (for "
+		 "lame-duck, ready, status and announce). doctor: 0 no warning or fault, 1 "
 		 "warnings, 2 faults. exec: the exit status of COMMAND, 127 if it is not found, "
 		 "126 if it is not executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"

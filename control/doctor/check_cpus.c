@@ -192,7 +192,8 @@ void weir_doctor_check_pinned(struct weir_doctor *doctor) {
 	}
 	if (pinned.count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "/proc",
-			"no other process is bound to CPU %s", weir_cpus_format(&workers, text));
+			"no process other than weir-dataplane is bound to CPU %s",
+			weir_cpus_format(&workers, text));
 		return;
 	}
 	snprintf(subject, sizeof(subject), "%s (pid %u)", pinned.name, pinned.pid);

@@ -6,8 +6,9 @@
 #include <rte_branch_prediction.h>
 #include <rte_malloc.h>
 
-// An entry, from the highest bit: tag 26 | proven 1 | expiry 21 | backend 16. 0 = free. The expiry
-// is in ticks of 2^29 ns (0.54 s); it is compared modulo 2^21, so that it may be 6.5 days ahead.
+// Fields of an entry, from the highest bit, with their bits: tag 26, proven 1, expiry 21, backend
+// 16. An entry of 0 is free. The expiry is in ticks of 2^29 ns (0.54 s). Ticks are compared modulo
+// 2^21, so an expiry can be at most 2^20 ticks (6.5 days) in the future.
 #define BACKEND_BITS 16
 #define EXPIRY_BITS 21
 #define EXPIRY_MASK ((1u << EXPIRY_BITS) - 1)

@@ -499,7 +499,8 @@ static bool repeat(struct reader *reader, const char *line, unsigned int depth) 
 	return valid;
 }
 
-// Read a line. depth: nesting depth of the definitions that the line comes from.
+// Read a line. depth: number of nested definitions and sequences that were expanded to get this
+// line; 0 = a line of the file.
 static void read_line(struct reader *reader, const char *line, unsigned int depth) {
 	line += strspn(line, " \t\r");
 	if (!is_meant(reader, &line) || *line == '#' || *line == '!' || define(reader, line)) {

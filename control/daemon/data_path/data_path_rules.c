@@ -21,8 +21,8 @@
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
 #define LEFTOVERS 64 // maximum number of rules left by previous processes; usually one rule is left
-// Protocol of the rules and routes. When systemd-networkd starts, it removes rules of any other
-// protocol, and routes of any other protocol that have no device.
+// Protocol of the rules and routes. When systemd-networkd starts, it removes rules with a different
+// protocol. It also removes routes without a device if they have a different protocol.
 #define PROTOCOL RTPROT_KERNEL
 
 // --- device -------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(TEXT, "admin-group", "GROUP", "group whose members may also make changes",
 		FIELD(admin_group), .fallback = WEIR_ADMIN_GROUP_DEFAULT ", if it exists"),
 	WEIR_OPTION_ROW(TEXT, "script-user", "USER",
-		"user that runs the programs of the configuration (notify); default when started "
+		"user to run the programs of notify and of health checks as; default when started "
 		"as root: weir-script if this user exists, otherwise the user nobody",
 		FIELD(script_user)),
 	WEIR_OPTION_ROW(FLAG, "data-path-checks", NULL,
