@@ -286,6 +286,14 @@ class Lab:
             json.dump(self.config(), file, indent=2)
         os.rename(self.config_path + ".new", self.config_path)
 
+    def write_program(self, name, text):
+        """Write a script that every user can run. Returns its path."""
+        path = os.path.join(self.dir, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+        return path
+
     # --- programs --------------------------------------------------------------------------
 
     def binary(self, name):

@@ -23,14 +23,8 @@ def prepare(lab, **keys):
     """Write the program, and a folder for exit statuses. Returns a function that sets that of a backend."""
     folder = os.path.join(lab.dir, "statuses")
     os.mkdir(folder)
-    os.chmod(folder, 0o755)
-    os.chmod(lab.dir, 0o755)
-    path = os.path.join(lab.dir, "check")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(SCRIPT)
-    os.chmod(path, 0o755)
     lab.services[0]["health_check"] = {
-        "type": "exec", "command": [path, folder, "{address}"], "interval_ms": 500, "timeout_ms": 500, "rise": 1,
+        "type": "exec", "command": [lab.write_program("check", SCRIPT), folder, "{address}"], "interval_ms": 500, "timeout_ms": 500, "rise": 1,
         "fall": 2, **keys}
     lab.write_config()
 
@@ -49,8 +43,11 @@ def rows(lab):
 
 
 def wait_state(lab, backend, state, text):
-    wait_for(f"{backend} {state}: {text}: {rows(lab)}",
-             lambda: rows(lab)[backend][0] == state and text in (rows(lab)[backend][1] or ""), 15)
+    def look():
+        now = rows(lab)
+        assert now[backend][0] == state and text in (now[backend][1] or ""), now
+        return True
+    wait_for(f"{backend} {state}: {text}", look, 15)
 
 
 def helper_of(lab):

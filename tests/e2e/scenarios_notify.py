@@ -20,12 +20,7 @@ def prepare(lab):
     folder = os.path.join(lab.dir, "notified")
     os.mkdir(folder)
     os.chmod(folder, 0o777)
-    os.chmod(lab.dir, 0o755)
-    path = os.path.join(lab.dir, "notify")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(SCRIPT % {"folder": folder})
-    os.chmod(path, 0o755)
-    lab.extra["notify"] = {"command": [path, "lab"]}
+    lab.extra["notify"] = {"command": [lab.write_program("notify", SCRIPT % {"folder": folder}), "lab"]}
     lab.write_config()
     return folder
 

@@ -341,7 +341,6 @@ def page_keeps_its_plots_over_restarts(lab):
     folder = os.path.join(lab.dir, "state")
     os.mkdir(folder)
     os.chown(folder, pwd.getpwnam("daemon").pw_uid, -1)
-    os.chmod(lab.dir, 0o755)
     options, file = ("--state-dir", folder), os.path.join(folder, "history.json")
     lab.start_metrics(*options)
     wait_for("samples", lambda: len(plotted(lab)[0]) >= 3, 30, 0.5)

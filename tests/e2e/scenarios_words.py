@@ -51,7 +51,6 @@ class Servers:
     for name, port, check in (("web", 80, {"type": "http", "path": "/healthz"}), ("lines", 7000, None))])
 def sigterm_to_exec_fails_nothing(lab):
     """If nginx is restarted by SIGTERM, host by host, without root, no request and no download fails"""
-    os.chmod(lab.dir, 0o755)
     agents = Agents(lab, *SERVICES)
     servers = Servers(lab, agents)
     agents.start_lab()
