@@ -454,14 +454,18 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		weir_import_note_unchecked(import, &service->place);
 	}
 	if (json_array_append_new(import->services,
-		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s*, s:s, s:o*, s:o*, s:O*, s:O}",
+		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s*, s:s, s:o*, s:o*, s:o*, s:O*, "
+			      "s:O}",
 			    "name", name, "binds", service->binds, "policy", "name", policy,
 			    "hash_fields", fields, "affinity", affinity, "udp",
 			    by_datagram ? "datagram" : NULL, "forwarding",
 			    weir_forwarding_name(forwarding.mode), "gue_port",
 			    forwarding.gue_port != 0 ? json_integer(forwarding.gue_port) : NULL,
-			    "flow_control", limits, "health_check", service->health_check,
-			    "backends", service->backends)) < 0 ||
+			    "flow_control", limits, "panic_threshold_percent",
+			    // keepalived gives a failed server no connections, even if most have
+			    // failed
+			    service->health_check != NULL ? json_integer(0) : NULL, "health_check",
+			    service->health_check, "backends", service->backends)) < 0 ||
 		json_array_append(import->places, service->places) < 0) {
 		import->failed = true;
 	}

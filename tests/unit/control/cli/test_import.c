@@ -500,3 +500,19 @@ TEST(command_without_a_file_or_with_an_invalid_one) {
 	assert_int_equal(outcome.status, WEIR_CLI_USAGE);
 	free_outcome(&outcome);
 }
+
+// keepalived never uses a failed server. Without checks no server fails, and the key is not needed.
+TEST(checked_services_have_no_panic_mode) {
+	struct lab lab = import("virtual_server 192.0.2.1 80 {\n protocol TCP\n"
+				" real_server 10.0.0.1 80 {\n  TCP_CHECK {\n  }\n }\n}\n"
+				"virtual_server 192.0.2.1 81 {\n protocol TCP\n"
+				" real_server 10.0.0.1 81 {\n }\n}\n",
+		true, "");
+	const json_t *services = json_object_get(lab.config, "services");
+	const json_t *percent =
+		json_object_get(json_array_get(services, 0), "panic_threshold_percent");
+
+	assert_true(json_is_integer(percent) && json_integer_value(percent) == 0);
+	assert_null(json_object_get(json_array_get(services, 1), "panic_threshold_percent"));
+	done(&lab);
+}
