@@ -71,6 +71,11 @@ static inline const json_t *service(const struct lab *lab, size_t n) {
 	return json_array_get(json_object_get(lab->config, "services"), n);
 }
 
+// Returns a backend of the first service, or NULL.
+static inline const json_t *backend(const struct lab *lab, size_t n) {
+	return json_array_get(json_object_get(service(lab, 0), "backends"), n);
+}
+
 static inline const char *policy(const struct lab *lab, size_t n) {
 	return json_string_value(
 		json_object_get(json_object_get(service(lab, n), "policy"), "name"));

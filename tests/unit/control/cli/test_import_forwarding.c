@@ -7,10 +7,6 @@ static const char *mode_of(const struct lab *lab) {
 	return text_in(service(lab, 0), "forwarding");
 }
 
-static const json_t *backend(const struct lab *lab, size_t n) {
-	return json_array_get(json_object_get(service(lab, 0), "backends"), n);
-}
-
 // Returns the forwarding of a backend; NULL = that of the service.
 static const char *mode_of_backend(const struct lab *lab, size_t n) {
 	return text_in(backend(lab, n), "forwarding");

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests weirctl import keepalived: a sorry server becomes a backup.
+#include "keepalived_lab.h"
+
+#define SORRY(keys, check) \
+	"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_algo rr\n lb_kind TUN\n" keys \
+	"\n real_server 10.0.0.1 80 {\n weight 7\n" check " }\n}\n"
+
+TEST(sorry_server_becomes_a_backup) {
+	struct lab lab =
+		import(SORRY("sorry_server 192.0.2.90 80\n sorry_server_inhibit", ""), true, NULL);
+	const json_t *backup = backend(&lab, 1);
+
+	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 2);
+	assert_null(json_object_get(backend(&lab, 0), "backup"));
+	assert_string_equal(text_in(backup, "address"), "192.0.2.90");
+	assert_true(json_is_true(json_object_get(backup, "backup")));
+	assert_int_equal(number_in(backup, "weight"), 7);
+	assert_false(has_note(&lab, "sorry"));
+	done(&lab);
+	// keepalived does not check a sorry server
+	lab = import(SORRY("sorry_server 192.0.2.90", "TCP_CHECK {\n }\n"), true, NULL);
+	expect_note(&lab, 5, "is used only if it passes the health check");
+	done(&lab);
+	lab = import(SORRY("sorry_server 192.0.2.90\n quorum 3", ""), true, NULL);
+	expect_note(&lab, 6, "set backup_below_percent");
+	done(&lab);
+}
+
+TEST(sorry_server_has_its_method_and_no_port) {
+	struct lab lab = import(
+		SORRY("sorry_server 192.0.2.90 8080\n sorry_server_lvs_method DR", ""), true, NULL);
+
+	assert_string_equal(text_in(backend(&lab, 1), "forwarding"), "l2");
+	expect_note(&lab, 5, "port 8080 has no effect");
+	done(&lab);
+	lab = import(SORRY("sorry_server 192.0.2.90 8080\n sorry_server_lvs_method NAT", ""), true,
+		NULL);
+	expect_note(&lab, 5, "the server listens on port 8080");
+	done(&lab);
+}
+
+// A server on the balancer itself cannot be a backend; neither can a real server be a backup.
+TEST(sorry_servers_that_cannot_be_backups) {
+	static const char *const local[] = {"127.0.0.1 80", "127.0.0.53", "::1 80"};
+	struct lab lab;
+	char text[256];
+
+	for (size_t i = 0; i < sizeof(local) / sizeof(local[0]); i++) {
+		snprintf(text, sizeof(text), SORRY("sorry_server %s", ""), local[i]);
+		lab = import(text, true, NULL);
+		assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 1);
+		expect_note(&lab, 5, "run it on another host, as a backend with \"backup\": true");
+		assert_int_equal(notes_of_kind(&lab, "missing"), 1);
+		done(&lab);
+	}
+	lab = import(SORRY("sorry_server 10.0.0.1 80", ""), true, NULL);
+	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 1);
+	expect_note(&lab, 5, "is also a real server");
+	done(&lab);
+}
+
+// The weight of a sorry server makes no weights different, and it needs no connection limit.
+TEST(sorry_server_changes_nothing_else) {
+	struct lab lab = import("virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_algo wlc\n"
+				" lb_kind TUN\n sorry_server 192.0.2.90\n"
+				" real_server 10.0.0.1 80 {\n weight 7\n uthreshold 50\n }\n"
+				" real_server 10.0.0.2 80 {\n weight 7\n uthreshold 50\n }\n}\n",
+		true, NULL);
+
+	assert_string_equal(policy(&lab, 0), "least-loaded");
+	assert_int_equal(
+		number_in(json_object_get(service(&lab, 0), "flow_control"), "max_active_flows"),
+		50);
+	assert_false(has_note(&lab, "upper threshold"));
+	done(&lab);
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Tests weirctl import keepalived: the checkers of real servers become the health check of a
+// service.
+#include "keepalived_lab.h"
+
+static struct lab with_checker(const char *checker) {
+	char text[1024];
+
+	snprintf(text, sizeof(text),
+		"virtual_server 192.0.2.1 80 {\n delay_loop 2.5\n virtualhost vh\n retry 3\n"
+		" real_server 10.0.0.1 80 {\n %s\n }\n}\n",
+		checker);
+	return import(text, true, NULL);
+}
+
+// Returns the health check of the first service, or NULL.
+static const json_t *health_check(const struct lab *lab) {
+	return json_object_get(service(lab, 0), "health_check");
+}
+
+TEST(checkers_become_a_health_check) {
+	struct lab lab = with_checker("HTTP_GET { url { path /x\n status_code 200-204\n"
+				      "virtualhost own }\n connect_port 81\n connect_timeout 9 }");
+	const json_t *check = health_check(&lab);
+
+	assert_string_equal(text_in(check, "type"), "http");
+	assert_string_equal(text_in(check, "path"), "/x");
+	assert_string_equal(text_in(check, "host"), "own");
+	assert_int_equal(number_in(check, "status_first"), 200);
+	assert_int_equal(number_in(check, "status_last"), 204);
+	assert_int_equal(number_in(check, "port"), 81);
+	assert_int_equal(number_in(check, "interval_ms"), 2500);
+	assert_int_equal(number_in(check, "timeout_ms"), 2500);
+	assert_int_equal(number_in(check, "rise"), 1);
+	assert_int_equal(number_in(check, "fall"), 4);
+	expect_note(&lab, 6, "using 2500 ms instead");
+	done(&lab);
+	lab = with_checker("TCP_CHECK {\n connect_timeout 1\n retry 0\n bindto 10.9.9.9 }\n"
+			   "SSL_GET { url { path / } }");
+	check = health_check(&lab);
+	assert_string_equal(text_in(check, "type"), "https");
+	assert_true(json_is_false(json_object_get(check, "verify")));
+	assert_string_equal(text_in(check, "host"), "vh");
+	expect_note(&lab, 6, "using another checker of this server");
+	done(&lab);
+	lab = with_checker("BFD_CHECK {\n name x\n }\n FILE_CHECK {\n }");
+	assert_null(json_object_get(service(&lab, 0), "health_check"));
+	expect_note(&lab, 6, "configure BFD");
+	expect_note(&lab, 9, "does not read weights from files");
+	done(&lab);
+	lab = with_checker("PING_CHECK {\n }");
+	check = health_check(&lab);
+	assert_string_equal(text_in(check, "type"), "ping");
+	assert_null(json_object_get(check, "port"));
+	expect_note(&lab, 6, "does not test the service");
+	done(&lab);
+	lab = with_checker("PING_CHECK {\n }\n TCP_CHECK {\n }");
+	check = health_check(&lab);
+	assert_string_equal(text_in(check, "type"), "tcp");
+	done(&lab);
+	lab = with_checker("SMTP_CHECK { host { connect_port 25 } }");
+	check = health_check(&lab);
+	assert_int_equal(number_in(check, "port"), 25);
+	assert_string_equal(text_in(check, "type"), "tcp");
+	assert_string_equal(text_in(check, "expect"), "220");
+	expect_note(&lab, 6, "expects the greeting 220");
+	done(&lab);
+	lab = with_checker("TCP_CHECK {\n }\n SMTP_CHECK {\n }");
+	check = health_check(&lab);
+	assert_string_equal(text_in(check, "expect"), "220");
+	expect_note(&lab, 6, "using another checker of this server");
+	done(&lab);
+}
+
+TEST(dns_check_becomes_a_dns_check) {
+	struct lab lab = with_checker("DNS_CHECK {\n type aaaa\n name www.example.com\n }");
+	const json_t *check = health_check(&lab);
+
+	assert_string_equal(text_in(check, "type"), "dns");
+	assert_string_equal(text_in(check, "name"), "www.example.com");
+	assert_string_equal(text_in(check, "record"), "AAAA");
+	assert_null(json_object_get(check, "retry_interval_ms")); // the interval
+	done(&lab);
+	lab = with_checker("DNS_CHECK {\n type ANY\n name a..b\n }");
+	check = health_check(&lab);
+	assert_string_equal(text_in(check, "name"), ".");
+	assert_string_equal(text_in(check, "record"), "SOA");
+	expect_note(&lab, 7, "unknown type");
+	expect_note(&lab, 8, "give a domain name");
+	done(&lab);
+}
+
+// keepalived reads two digits for each byte; a word may end with one digit.
+TEST(udp_check_becomes_a_udp_check) {
+	struct lab lab = with_checker("UDP_CHECK {\n payload Ab12f 3\n require_reply 00 81 XX 7\n "
+				      "min_reply_length 4\n }");
+	const json_t *check = health_check(&lab);
+	char text[600];
+
+	assert_string_equal(text_in(check, "type"), "udp");
+	assert_string_equal(text_in(check, "send_hex"), "ab120f03");
+	assert_string_equal(text_in(check, "expect_hex"), "0081");
+	expect_note(&lab, 8, "before the first X");
+	expect_note(&lab, 9, "length of a reply is not checked");
+	done(&lab);
+	lab = with_checker("UDP_CHECK {\n payload 0g\n require_reply\n }");
+	check = health_check(&lab);
+	assert_null(json_object_get(check, "send_hex"));
+	assert_null(json_object_get(check, "expect_hex"));
+	expect_note(&lab, 7, "give hexadecimal digits");
+	expect_note(&lab, 8, "also passes without a reply");
+	done(&lab);
+	snprintf(text, sizeof(text), "UDP_CHECK {\n require_reply %0512d\n }", 0);
+	lab = with_checker(text);
+	check = health_check(&lab);
+	assert_int_equal(strlen(text_in(check, "expect_hex")), 2 * 255);
+	expect_note(&lab, 7, "only the first 255 bytes");
+	done(&lab);
+	lab = with_checker("UDP_CHECK {\n require_reply xx01\n }");
+	check = health_check(&lab);
+	assert_null(json_object_get(check, "expect_hex"));
+	expect_note(&lab, 7, "also passes without a reply");
+	done(&lab);
+}
+
+TEST(check_at_the_port_of_the_server_is_noted) {
+	struct lab lab =
+		import("bfd_instance is_no_vrrp_instance {\n}\nvirtual_server 192.0.2.1 80 {\n"
+		       " real_server 10.0.0.1 8080 {\n  TCP_CHECK {\n  }\n }\n}\n",
+			true, NULL);
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	expect_note(&lab, 1, "configure BFD in the routing daemon");
+	expect_note(&lab, 4, "the health check connects to port 8080");
+	done(&lab);
+}
+
+// A check over UDP has the port of a UDP bind only. DNS servers often have a virtual server for
+// each protocol, with the same check.
+TEST(checks_over_udp_of_a_tcp_service_have_a_port) {
+	static const struct {
+		const char *protocol, *servers, *checker;
+		int port; // 0 = none
+	} rows[] = {
+		{"TCP", "10.0.0.1 53", "DNS_CHECK", 53},
+		{"TCP", "10.0.0.1", "DNS_CHECK", 53},
+		{"TCP", "10.0.0.1 5353", "DNS_CHECK", 5353},
+		{"TCP", "10.0.0.1 53", "UDP_CHECK", 53},
+		{"UDP", "10.0.0.1 53", "DNS_CHECK", 0},
+		{"UDP", "10.0.0.1", "UDP_CHECK", 0},
+		{"UDP", "10.0.0.1 53", "TCP_CHECK", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char text[256];
+		struct lab lab;
+		const json_t *check;
+
+		snprintf(text, sizeof(text),
+			"virtual_server 192.0.2.1 53 {\n protocol %s\n lb_kind NAT\n"
+			" real_server %s {\n %s {\n }\n }\n}\n",
+			rows[i].protocol, rows[i].servers, rows[i].checker);
+		lab = import(text, true, NULL);
+		check = health_check(&lab);
+		if (check == NULL ||
+			json_integer_value(json_object_get(check, "port")) != rows[i].port) {
+			fail_msg("%s: %s", text, check != NULL ? json_dumps(check, 0) : "none");
+		}
+		assert_int_equal(
+			has_note(&lab, "health check"), rows[i].port != 0 && rows[i].port != 53);
+		done(&lab);
+	}
+}
+
+TEST(service_without_its_checks_is_noted_once) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 53 {\n protocol UDP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 53 {\n FILE_CHECK {\n }\n }\n"
+		" real_server 10.0.0.2 53 {\n BFD_CHECK {\n name x\n }\n }\n}\n"
+		"virtual_server 192.0.2.9 80 {\n protocol TCP\n lb_kind TUN\n" REAL "}\n";
+	struct lab lab = import(text, true, NULL);
+
+	expect_note(&lab, 1, "no health check imported");
+	assert_int_equal(notes_of_kind(&lab, "adjust"), 2); // one more note about ports
+	done(&lab);
+}
+
+// --- MISC_CHECK ---------------------------------------------------------------------------
+
+static void expect_words(const json_t *check, const char *const *words) {
+	const json_t *command = json_object_get(check, "command");
+	size_t count = 0;
+
+	for (; words[count] != NULL; count++) {
+		assert_string_equal(
+			json_string_value(json_array_get(command, count)), words[count]);
+	}
+	assert_int_equal(json_array_size(command), count);
+}
+
+TEST(misc_check_becomes_a_program) {
+	static const char *const plain[] = {"/x", NULL};
+	static const char *const words[] = {"/usr/bin/check it", "-H", "{address}",
+		"http://{address}:80/", "10.0.0.10", "a\"b", NULL};
+	struct lab lab = with_checker("MISC_CHECK {\n misc_path /x\n }\n TCP_CHECK {\n }");
+	const json_t *check = health_check(&lab);
+
+	assert_string_equal(text_in(check, "type"), "exec");
+	expect_words(check, plain);
+	assert_int_equal(number_in(check, "interval_ms"), 2500);
+	assert_int_equal(number_in(check, "timeout_ms"), 2500); // the interval
+	assert_int_equal(number_in(check, "fall"), 4);
+	assert_null(json_object_get(check, "weight_from_exit"));
+	assert_null(json_object_get(check, "port"));
+	expect_note(&lab, 6, "as the user of weir-control --script-user");
+	expect_note(&lab, 9, "using another checker of this server");
+	done(&lab);
+	lab = with_checker("MISC_CHECK {\n misc_path \"'/usr/bin/check it' -H 10.0.0.1 "
+			   "http://10.0.0.1:80/ 10.0.0.10 a\\\\\\\"b\"\n misc_timeout 2\n "
+			   "misc_dynamic\n user nagios\n retry 1\n }");
+	check = health_check(&lab);
+	expect_words(check, words);
+	assert_int_equal(number_in(check, "timeout_ms"), 2000);
+	assert_int_equal(number_in(check, "fall"), 2);
+	assert_true(json_is_true(json_object_get(check, "weight_from_exit")));
+	expect_note(&lab, 10, "all programs run as the user of");
+	done(&lab);
+	lab = with_checker("MISC_CHECK {\n misc_path /x y\n misc_timeout 9\n }");
+	check = health_check(&lab);
+	expect_words(check, plain);
+	assert_int_equal(number_in(check, "timeout_ms"), 2500);
+	expect_note(&lab, 7, "quote it with its arguments");
+	expect_note(&lab, 6, "using 2500 ms instead");
+	done(&lab);
+}
+
+// The other checker of the server is used if Weir cannot run the script.
+TEST(misc_check_without_a_usable_script_is_left_out) {
+	static const struct {
+		const char *keys, *why;
+	} cases[] = {
+		{"", "the check has no script"},
+		{"misc_path \"\"", "the check has no script"},
+		{"misc_path check", "absolute path"},
+		{"misc_path \"'/x\"", "a quote is not closed"},
+		{"misc_path \"/x a\\tb\"", "escaped characters"},
+		{"misc_path \"/x 'a\tb'\"", "a control character"},
+		{"misc_path \"/x 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2\"",
+			"at most 32 words"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[256];
+		struct lab lab;
+
+		snprintf(text, sizeof(text), "MISC_CHECK {\n %s\n }\n TCP_CHECK {\n }",
+			cases[i].keys);
+		lab = with_checker(text);
+		assert_string_equal(
+			text_in(json_object_get(service(&lab, 0), "health_check"), "type"), "tcp");
+		expect_note(&lab, 6, cases[i].why);
+		done(&lab);
+	}
+}
+
+// One check of the service serves all servers, because each address becomes the placeholder.
+TEST(misc_checks_of_all_servers_are_one_check) {
+	static const char text[] = "virtual_server 2001:db8::1 80 {\n protocol TCP\n lb_kind TUN\n"
+				   " real_server 2001:db8::11 80 { MISC_CHECK { \n misc_path \"/x "
+				   "2001:db8:0::11\"\n } }\n"
+				   " real_server 2001:db8::12 80 {\n MISC_CHECK {\n misc_path \"/x "
+				   "2001:db8::12\"\n }\n }\n"
+				   "}\n";
+	static const char *const words[] = {"/x", "{address}", NULL};
+	struct lab lab = import(text, true, NULL);
+
+	expect_words(json_object_get(service(&lab, 0), "health_check"), words);
+	assert_int_equal(notes_of_kind(&lab, "differs"), 2); // each runs without privileges
+	done(&lab);
+}
