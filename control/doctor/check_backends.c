@@ -467,8 +467,10 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 			"%s answers, but not through the tunnel: the backend does not decapsulate "
 			"%s packets, or does not accept tunnel packets from this balancer",
 			text, weir_forwarding_name(target->forwarding.mode));
-		weir_findings_cure(
-			&doctor->findings, "ssh %s systemctl enable --now weir-decap", text);
+		weir_findings_cure(&doctor->findings,
+			"ssh %s systemctl enable --now weir-decap # if it is running: add this "
+			"balancer to its --from, and restart it",
+			text);
 		return;
 	}
 	for (uint32_t i = 0; i < target->vip_count; i++) {

@@ -105,7 +105,8 @@ def doctor_finds_problems_of_backends(lab):
 
     lab.programs["agent-1"].stop()
     row = find(lab, "backends", "web/web-1", "fault", "but not through the tunnel")
-    assert row["cure"] == "ssh 10.0.0.11 systemctl enable --now weir-decap", row
+    assert row["cure"] == ("ssh 10.0.0.11 systemctl enable --now weir-decap # if it is running: add this balancer to "
+                           "its --from, and restart it"), row
     rows = probe_services(lab, web(OUTER[:1], vips=[VIP4]), lines(OUTER[:1], vips=[OTHER_VIP]))
     assert len(rows) == 1 and rows[0]["subject"] == "web/web-1" and rows[0]["cure"] == row["cure"], rows
     assert rows[0]["found"] == row["found"] + "; also: lines/web-1", rows
