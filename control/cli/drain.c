@@ -490,7 +490,9 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 			out_of_use);
 	}
 	fprintf(cli->out, "%s\n", removed_text(host, removed, sizeof(removed)));
-	if (json_array_size(in_use) > 0) {
+	if (json_object_get(host, "warnings") != NULL) { // of "host drain"
+		weir_show_warnings(cli->out, host);
+	} else if (json_array_size(in_use) > 0) {
 		fprintf(cli->out,
 			"warning: new flows still go to %s, because no backend of the service is "
 			"ready\n",

@@ -45,9 +45,7 @@ static uint32_t count_used(
 	return n;
 }
 
-// Returns a list of warnings. It has one warning if the change leaves the service without an
-// eligible backend, or only with backups. takes_out: the change takes the backend out of service.
-static json_t *json_warnings(
+json_t *weir_json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
 	struct weir_service_state service;
@@ -120,7 +118,7 @@ static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 		weir_json_count(daemon, counters.active_flows), "open_flows",
 		weir_json_count(daemon, counters.open_flows), "drain",
 		weir_json_drain(daemon, &state), "warnings",
-		json_warnings(daemon, &state, state.admin != WEIR_ADMIN_READY));
+		weir_json_warnings(daemon, &state, state.admin != WEIR_ADMIN_READY));
 }
 
 bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
@@ -260,5 +258,5 @@ void weir_api_weight_set(struct weir_daemon *daemon, struct weir_api_call *call)
 			weight < 0 ? json_null() : json_integer(weight), "effective_weight",
 			(json_int_t)state.effective_weight, "policy", weir_policy_name(policy),
 			"policy_uses_weights", weir_policy_uses_weights(policy), "warnings",
-			json_warnings(daemon, &state, weight == 0)));
+			weir_json_warnings(daemon, &state, weight == 0)));
 }

@@ -11,6 +11,7 @@
 
 #include "api.h"
 
+struct weir_backend_state;
 struct weir_daemon;
 
 // Compute the deadline of a drain from the argument interval_ms. *ret_until_ns: CLOCK_MONOTONIC; 0
@@ -19,3 +20,8 @@ bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns);
 // Sets a backend to ready, discards the state that the backend announced, and ends its ejection.
 // Does not publish the change.
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend);
+// Returns a list of warnings. It has one warning if a change leaves the service of a backend
+// without an eligible backend, or only with backups. takes_out: the change takes the backend out of
+// service; otherwise the list is empty. Call this function when the change is published.
+json_t *weir_json_warnings(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out);

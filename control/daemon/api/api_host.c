@@ -233,7 +233,34 @@ static void select_backends(const struct weir_daemon *daemon, struct host *host,
 	host->count = n;
 }
 
+// Returns the warnings about the services of a drained host, each once.
+static json_t *json_drain_warnings(const struct weir_daemon *daemon, const struct host *host) {
+	uint64_t seen[WEIR_SERVICES_MAX / 64] = {0};
+	json_t *warnings = json_array();
+
+	for (uint32_t i = 0; i < host->count; i++) {
+		struct weir_backend_state state;
+		json_t *more;
+		uint64_t bit;
+
+		if (weir_tables_backend(daemon->tables, host->ids[i], &state) < 0 ||
+			state.leaving) {
+			continue;
+		}
+		bit = 1ull << state.service_id % 64;
+		if ((seen[state.service_id / 64] & bit) != 0) {
+			continue;
+		}
+		seen[state.service_id / 64] |= bit;
+		more = weir_json_warnings(daemon, &state, true);
+		json_array_extend(warnings, more);
+		json_decref(more);
+	}
+	return warnings;
+}
+
 void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+	json_t *result;
 	struct host host;
 	uint64_t until_ns;
 	int r;
@@ -249,7 +276,12 @@ void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call)
 		return;
 	}
 	weir_api_publish_now(daemon, call);
-	weir_api_host_show(daemon, call);
+	if (find_named(daemon, call, &host)) { // all its backends, also those in maintenance
+		result = json_host(daemon, &host);
+		json_object_set_new(result, "warnings", json_drain_warnings(daemon, &host));
+		weir_api_answer(call, result);
+		free(host.ids);
+	}
 }
 
 void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call) {

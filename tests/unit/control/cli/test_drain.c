@@ -337,6 +337,24 @@ TEST(host_drain_reports_the_whole_host) {
 	server_stop(server);
 }
 
+// The warnings also name backends of other hosts, so they replace the list of this host.
+TEST(host_drain_prints_the_warnings_of_all_services) {
+	struct server *server =
+		start_host(HOST_ENDED("0", "7", STATE("draining", "60000"), "[\"dns/d-1\"]", "[]",
+				   "[], \"warnings\": [\"no backend of service dns is ready: new "
+				   "flows still go "
+				   "to d-1 and 2 more\"]"),
+			"");
+	struct outcome outcome = RUN(server_folder(server), "host", "drain", "10.0.0.11");
+
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "in maintenance\nwarning: no backend of service dns is ready: "
+				     "new flows still go to d-1 and 2 more\n");
+	assert_null(strstr(outcome.out, "because"));
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // Without weir-dataplane the number of flows is not known, and must not be shown as 0.
 TEST(unknown_flows_of_a_host_or_vip_are_not_none) {
 	static const struct server_answer answers[] = {

@@ -125,6 +125,9 @@ TEST(drain_takes_the_backends_of_all_services_out) {
 	assert_int_equal(json_array_size(json_object_get(host, "in_use")), 1);
 	assert_string_equal(
 		json_string_value(json_array_get(json_object_get(host, "in_use"), 0)), "alone/a-1");
+	assert_int_equal(json_array_size(json_object_get(host, "warnings")), 1);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(host, "warnings"), 0)),
+		"no backend of service alone is ready: new flows still go to a-1");
 	assert_string_equal(
 		json_string_value(json_array_get(json_object_get(host, "open"), 0)), "mail/m-1");
 	json_decref(host);
