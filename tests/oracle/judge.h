@@ -14,6 +14,14 @@
 #define BURST_MAX 64
 #define EXTRAS_ROOM 256
 
+struct limit_state { // a token bucket with a capacity of one second
+	uint64_t cost_ns; // credit used by one reply; UINT64_MAX: replies are not permitted
+	uint64_t credit_ns;
+	uint64_t last_ns;
+	uint32_t replies; // number of replies of the burst
+	bool refused; // whether the burst had a refused reply
+};
+
 struct extra { // a packet that the pipeline created, such as a further fragment
 	const uint8_t *bytes;
 	uint32_t n;
