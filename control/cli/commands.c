@@ -515,7 +515,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Shows the number of clients with an affinity entry: for each service, or with SERVICE, for each\n"
 	 "backend. With CLIENT, an address or a prefix, shows the backend that gets the client's new flows.\n"
 	 "A client is proven if a TCP connection of the client was established. Floods of forged addresses\n"
-	 "do not displace proven clients.\n",
+	 "do not displace proven clients.\n"
+	 "With CLIENT, membership in the --group of weir-control is sufficient.\n",
 	 "weirctl affinity show web 192.0.2.7", "affinity.show", 0, 2, 0, weir_affinity_build_show,
 	 weir_affinity_show, NULL, true},
 	{"affinity", "clear", "SERVICE[/BACKEND] [CLIENT]",
