@@ -173,14 +173,8 @@ static void answer_deleted(const struct request *request, const struct weir_look
 static void on_done(void *context, int error, const struct weir_lookup_result *result) {
 	struct request *request = context;
 
-	if (error == -ETIMEDOUT) {
-		weir_api_fail(request->call, WEIR_API_TIMEOUT,
-			"no response from any worker within %d ms: weir-dataplane is hung or short "
-			"of CPU time",
-			WEIR_LOOKUP_MS);
-	} else if (error < 0) {
-		weir_api_fail(request->call, WEIR_API_NO_DATAPLANE,
-			"the dataplane exited before it replied");
+	if (error < 0) {
+		weir_api_fail_lookup(request->call, error);
 	} else if (request->deletes &&
 		   result->response.source.entry == WEIR_SOURCE_ENTRY_NO_TABLE) {
 		weir_api_affinity_by_hash(request->daemon, request->call, request->service);

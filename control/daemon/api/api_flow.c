@@ -392,14 +392,8 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 
 	if (error == 0) {
 		lookup->answer(lookup, result);
-	} else if (error == -ETIMEDOUT) {
-		weir_api_fail(lookup->call, WEIR_API_TIMEOUT,
-			"no response from any worker within %d ms: weir-dataplane is hung or short "
-			"of CPU time",
-			WEIR_LOOKUP_MS);
 	} else {
-		weir_api_fail(lookup->call, WEIR_API_NO_DATAPLANE,
-			"the dataplane exited before it replied");
+		weir_api_fail_lookup(lookup->call, error);
 	}
 	free(lookup);
 }

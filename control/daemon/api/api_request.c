@@ -238,28 +238,36 @@ void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call
 	weir_api_not_published(call, weir_daemon_unpublished(daemon), r < 0);
 }
 
-void weir_api_fail_lookup(struct weir_api_call *call, int error) {
-	if (error == -EBUSY) {
-		weir_api_fail(call, WEIR_API_REFUSED,
-			"too many lookups are in progress: try again later");
+// Fails the call because its request to the workers failed. error: as for weir_api_fail_lookup, but
+// not -EBUSY. limit_ms: time for which weir-control waits for a response.
+static void fail_request(struct weir_api_call *call, int error, unsigned int limit_ms) {
+	if (error == -ENOTCONN) {
+		weir_api_fail(
+			call, WEIR_API_NO_DATAPLANE, "the dataplane exited before it replied");
+	} else if (error == -ETIMEDOUT) {
+		weir_api_fail(call, WEIR_API_TIMEOUT,
+			"no response from any worker within %u ms: weir-dataplane is hung or short "
+			"of CPU time",
+			limit_ms);
 	} else {
 		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
 	}
 }
 
+void weir_api_fail_lookup(struct weir_api_call *call, int error) {
+	if (error == -EBUSY) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"too many lookups are in progress: try again later");
+	} else {
+		fail_request(call, error, WEIR_LOOKUP_MS);
+	}
+}
+
 void weir_api_fail_list(struct weir_api_call *call, int error) {
-	if (error == -ENOTCONN) {
-		weir_api_fail(
-			call, WEIR_API_NO_DATAPLANE, "the dataplane exited before it replied");
-	} else if (error == -EBUSY) {
+	if (error == -EBUSY) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"%d lists of flows are in progress: try again later", WEIR_FLOW_LISTS_MAX);
-	} else if (error == -ETIMEDOUT) {
-		weir_api_fail(call, WEIR_API_TIMEOUT,
-			"no response from any worker within %d ms: weir-dataplane is hung or short "
-			"of CPU time",
-			WEIR_TABLE_WALK_MS);
 	} else {
-		weir_api_fail(call, WEIR_API_INTERNAL, "out of memory");
+		fail_request(call, error, WEIR_TABLE_WALK_MS);
 	}
 }

@@ -46,8 +46,8 @@ bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *
 // reason.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
 
-// Fails the call because a lookup of flows could not start (weir_lookups_start). error: -EBUSY or
-// -ENOMEM.
+// Fails the call because a lookup could not start or be completed (flow_lookup.h). error:
+// -ENOTCONN, -EBUSY, -ETIMEDOUT or -ENOMEM.
 void weir_api_fail_lookup(struct weir_api_call *call, int error);
 // Fails the call because a list of flows or of affinity entries could not start or be completed
 // (flow_lists.h). error: -ENOTCONN, -EBUSY, -ETIMEDOUT or -ENOMEM.
