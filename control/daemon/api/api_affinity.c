@@ -237,7 +237,7 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 	} else if (!result->incomplete && result->source_entries == 0) {
 		weir_api_affinity_by_hash(request->daemon, request->call, request->service);
 	} else {
-		weir_api_audit_forgotten(request->call, result->ended);
+		weir_api_audit_removed(request->call, result->ended, "client", "forgotten");
 		weir_api_answer(request->call,
 			json_pack("{s:I, s:b, s:s, s:o, s:n}", "forgotten",
 				(json_int_t)result->ended, "incomplete", (int)result->incomplete,

@@ -163,7 +163,7 @@ static void answer_deleted(const struct request *request, const struct weir_look
 	const bool found = result->response.source.found != 0;
 	const uint16_t backend = found ? result->response.source.backend : WEIR_BACKEND_NONE;
 
-	weir_api_audit_forgotten(request->call, found);
+	weir_api_audit_removed(request->call, found, "client", "forgotten");
 	weir_api_answer(request->call,
 		json_pack("{s:i, s:b, s:s, s:o, s:s}", "forgotten", (int)found, "incomplete", 0,
 			"service", weir_api_text(request->call, "service"), "backend",

@@ -272,21 +272,13 @@ void weir_api_audit_reload(struct weir_api_call *call, const struct weir_differe
 	}
 }
 
-void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows) {
+void weir_api_audit_removed(
+	struct weir_api_call *call, uint64_t count, const char *noun, const char *verb) {
 	struct pending *pending = weir_api_ended_context(call);
 
 	if (pending != NULL) {
-		snprintf(pending->after, sizeof(pending->after), "%llu flow%s deleted",
-			(unsigned long long)flows, flows == 1 ? "" : "s");
-	}
-}
-
-void weir_api_audit_forgotten(struct weir_api_call *call, uint64_t clients) {
-	struct pending *pending = weir_api_ended_context(call);
-
-	if (pending != NULL) {
-		snprintf(pending->after, sizeof(pending->after), "%llu client%s forgotten",
-			(unsigned long long)clients, weir_plural(clients));
+		snprintf(pending->after, sizeof(pending->after), "%llu %s%s %s",
+			(unsigned long long)count, noun, weir_plural(count), verb);
 	}
 }
 

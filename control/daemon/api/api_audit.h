@@ -48,8 +48,7 @@ void weir_api_audit_reload(struct weir_api_call *call, const struct weir_differe
 // this function before capture.start is answered.
 void weir_api_audit_capture(
 	struct weir_api_call *call, const struct weir_capture_request *request, uint32_t rate);
-// Record the number of deleted flows. Call this function before the deletion is answered.
-void weir_api_audit_deleted(struct weir_api_call *call, uint64_t flows);
-// Record the number of deleted affinity entries. Call this function before the deletion is
-// answered.
-void weir_api_audit_forgotten(struct weir_api_call *call, uint64_t clients);
+// Record the number of deleted flows or affinity entries, for example with noun "flow" and verb
+// "deleted". Call this function before the deletion is answered.
+void weir_api_audit_removed(
+	struct weir_api_call *call, uint64_t count, const char *noun, const char *verb);

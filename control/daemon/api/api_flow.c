@@ -465,7 +465,7 @@ static void answer_deleted(struct lookup *lookup, const struct weir_lookup_resul
 	const bool found = response->flow.found != 0;
 	const uint16_t backend = found ? response->flow.backend : WEIR_BACKEND_NONE;
 
-	weir_api_audit_deleted(lookup->call, found);
+	weir_api_audit_removed(lookup->call, found, "flow", "deleted");
 	weir_api_answer(lookup->call,
 		json_pack("{s:i, s:b, s:o, s:o, s:o, s:o}", "deleted", (int)found, "incomplete",
 			(int)is_incomplete(result), "worker",

@@ -106,7 +106,7 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 	struct request *request = context;
 
 	if (error == 0) {
-		weir_api_audit_deleted(request->call, result->ended);
+		weir_api_audit_removed(request->call, result->ended, "flow", "deleted");
 		weir_api_answer(
 			request->call, json_pack("{s:I, s:b}", "deleted", (json_int_t)result->ended,
 					       "incomplete", (int)result->incomplete));
