@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "api_audit.h"
 #include "api_commands.h"
 #include "api_order.h"
 #include "api_show.h"
@@ -95,12 +94,9 @@ static int next_row(void *context, json_t **ret) {
 		return -ECANCELED; // the ids of services and backends have changed
 	}
 	while (rows->at < rows->services->count) {
-		const uint16_t id = rows->services->ids[rows->at++];
-		bool omitted = id == WEIR_SERVICE_NONE;
+		bool omitted;
 
-		if (!omitted) {
-			*ret = json_service(rows, id, &omitted);
-		}
+		*ret = json_service(rows, rows->services->ids[rows->at++], &omitted);
 		if (!omitted) {
 			return 1;
 		}
@@ -228,7 +224,6 @@ static void on_counted(void *context, int error, struct weir_flow_list_result *r
 
 static void on_cleared(void *context, int error, struct weir_flow_list_result *result) {
 	struct request *request = context;
-	const char *backend = weir_api_text(request->call, "backend");
 
 	if (error < 0) {
 		weir_api_fail_list(request->call, error);
@@ -237,12 +232,8 @@ static void on_cleared(void *context, int error, struct weir_flow_list_result *r
 	} else if (!result->incomplete && result->source_entries == 0) {
 		weir_api_affinity_by_hash(request->daemon, request->call, request->service);
 	} else {
-		weir_api_audit_removed(request->call, result->ended, "client", "forgotten");
-		weir_api_answer(request->call,
-			json_pack("{s:I, s:b, s:s, s:o, s:n}", "forgotten",
-				(json_int_t)result->ended, "incomplete", (int)result->incomplete,
-				"service", weir_api_text(request->call, "service"), "backend",
-				backend != NULL ? json_string(backend) : json_null(), "client"));
+		weir_api_answer_forgotten(request->call, result->ended, result->incomplete,
+			weir_api_text(request->call, "backend"), NULL);
 	}
 	free(request);
 }
@@ -273,22 +264,15 @@ void weir_api_affinity_show(struct weir_daemon *daemon, struct weir_api_call *ca
 		return;
 	}
 	if (weir_api_text(call, "service") != NULL) {
-		service = weir_api_find_service(daemon, call);
-		if (service < 0) {
-			return;
-		}
-		if (weir_api_affinity_of(daemon->tables, (uint16_t)service, &state) ==
-			WEIR_API_AFFINITY_NONE) {
-			weir_api_no_affinity(daemon, call, (uint16_t)service);
-			return;
-		}
+		service = weir_api_find_affinity(daemon, call, false, &state);
 	}
-	send_walk(daemon, call, (uint16_t)service, &query, on_counted);
+	if (service >= 0) {
+		send_walk(daemon, call, (uint16_t)service, &query, on_counted);
+	}
 }
 
 void weir_api_affinity_clear(struct weir_daemon *daemon, struct weir_api_call *call) {
-	struct weir_message query = {.kind = WEIR_MESSAGE_SOURCE_WALK,
-		.walk = {.remove = 1, .backend = WEIR_BACKEND_NONE}};
+	struct weir_message query = {.kind = WEIR_MESSAGE_SOURCE_WALK, .walk = {.remove = 1}};
 	struct weir_service_state state;
 	int service, backend = WEIR_BACKEND_NONE;
 
@@ -299,27 +283,13 @@ void weir_api_affinity_clear(struct weir_daemon *daemon, struct weir_api_call *c
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
-	service = weir_api_find_service(daemon, call);
-	if (service < 0) {
-		return;
-	}
-	switch (weir_api_affinity_of(daemon->tables, (uint16_t)service, &state)) {
-	case WEIR_API_AFFINITY_NONE:
-		weir_api_no_affinity(daemon, call, (uint16_t)service);
-		return;
-	case WEIR_API_AFFINITY_HASH:
-		weir_api_affinity_by_hash(daemon, call, (uint16_t)service);
-		return;
-	case WEIR_API_AFFINITY_TABLE:
-		break;
-	}
-	if (weir_api_text(call, "backend") != NULL) {
+	service = weir_api_find_affinity(daemon, call, true, &state);
+	if (service >= 0 && weir_api_text(call, "backend") != NULL) {
 		backend = weir_api_find_backend(daemon, call);
-		if (backend < 0) {
-			return;
-		}
 	}
-	query.walk.service = (uint16_t)service;
-	query.walk.backend = (uint16_t)backend;
-	send_walk(daemon, call, (uint16_t)service, &query, on_cleared);
+	if (service >= 0 && backend >= 0) {
+		query.walk.service = (uint16_t)service;
+		query.walk.backend = (uint16_t)backend;
+		send_walk(daemon, call, (uint16_t)service, &query, on_cleared);
+	}
 }

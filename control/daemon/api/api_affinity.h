@@ -20,13 +20,17 @@ enum weir_api_affinity {
 enum weir_api_affinity weir_api_affinity_of(
 	const struct weir_tables *tables, uint16_t service, struct weir_service_state *ret_state);
 
-// Fails a call because the service has no affinity.
-void weir_api_no_affinity(
-	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
+// Finds a service with affinity, like weir_api_find_service. deletes: the call deletes entries, so
+// also fails it if the policy is maglev. *ret_state: as for weir_api_affinity_of.
+int weir_api_find_affinity(struct weir_daemon *daemon, struct weir_api_call *call, bool deletes,
+	struct weir_service_state *ret_state);
 // Fails a call that would delete entries of a service whose affinity has none: its policy is
 // maglev, or the dataplane has no affinity table.
 void weir_api_affinity_by_hash(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
+// Answers affinity.clear. backend: name, or NULL. client: prefix, or NULL.
+void weir_api_answer_forgotten(struct weir_api_call *call, uint64_t clients, bool incomplete,
+	const char *backend, const char *client);
 
 // The part of affinity.clear with the argument `client`: deletes the entry of this client. With the
 // argument `backend`, deletes the entry only if it has this backend.

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "api_affinity.h"
-#include "api_audit.h"
 #include "api_backend.h"
 #include "api_commands.h"
 
@@ -110,12 +109,6 @@ static bool workers_agree(const struct weir_lookup_result *result) {
 	return true;
 }
 
-static json_t *name_or_null(const struct weir_tables *tables, uint16_t backend) {
-	const char *name = weir_tables_backend_name(tables, backend);
-
-	return name != NULL ? json_string(name) : json_null();
-}
-
 static json_t *address_or_null(const struct weir_tables *tables, uint16_t backend) {
 	struct weir_backend_state state;
 	char address[INET6_ADDRSTRLEN];
@@ -150,11 +143,12 @@ static void answer(const struct request *request, const struct weir_lookup_resul
 		goes_to = agreed ? response->source.chosen : WEIR_BACKEND_NONE;
 	}
 	weir_api_answer(request->call,
-		json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "service",
+		json_pack("{s:s, s:s, s:s, s:s?, s:o, s:s?, s:o, s:o, s:s}", "service",
 			weir_api_text(request->call, "service"), "client", request->prefix, "by",
-			by_table ? "table" : "hash", "backend", name_or_null(tables, goes_to),
-			"address", address_or_null(tables, goes_to), "remembered",
-			name_or_null(tables, remembered), "proven",
+			by_table ? "table" : "hash", "backend",
+			weir_tables_backend_name(tables, goes_to), "address",
+			address_or_null(tables, goes_to), "remembered",
+			weir_tables_backend_name(tables, remembered), "proven",
 			found ? json_boolean(response->source.proven) : json_null(), "left_ms",
 			found ? json_integer(response->source.left_ms) : json_null(), "why", why));
 }
@@ -163,11 +157,8 @@ static void answer_deleted(const struct request *request, const struct weir_look
 	const bool found = result->response.source.found != 0;
 	const uint16_t backend = found ? result->response.source.backend : WEIR_BACKEND_NONE;
 
-	weir_api_audit_removed(request->call, found, "client", "forgotten");
-	weir_api_answer(request->call,
-		json_pack("{s:i, s:b, s:s, s:o, s:s}", "forgotten", (int)found, "incomplete", 0,
-			"service", weir_api_text(request->call, "service"), "backend",
-			name_or_null(request->daemon->tables, backend), "client", request->prefix));
+	weir_api_answer_forgotten(request->call, found, false,
+		weir_tables_backend_name(request->daemon->tables, backend), request->prefix);
 }
 
 static void on_done(void *context, int error, const struct weir_lookup_result *result) {
@@ -232,18 +223,6 @@ static bool read_client(struct weir_api_call *call, const struct weir_policy_set
 	return true;
 }
 
-// Reads the argument `backend` of a deletion. On an error, fails the call and returns false.
-static bool read_backend(
-	struct weir_daemon *daemon, struct weir_api_call *call, uint16_t *ret_backend) {
-	int id = WEIR_BACKEND_NONE;
-
-	if (weir_api_text(call, "backend") != NULL) {
-		id = weir_api_find_backend(daemon, call);
-	}
-	*ret_backend = (uint16_t)id;
-	return id >= 0;
-}
-
 static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 	const struct weir_message *query, const char prefix[PREFIX_BYTES]) {
 	struct request *request = malloc(sizeof(*request));
@@ -267,26 +246,20 @@ static void query_client(
 	struct weir_daemon *daemon, struct weir_api_call *call, enum weir_message_kind kind) {
 	struct weir_message query = {.kind = kind};
 	struct weir_service_state service;
-	enum weir_api_affinity affinity;
 	struct weir_address client;
 	char prefix[PREFIX_BYTES] = "";
-	int id;
+	int id, backend = WEIR_BACKEND_NONE;
 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
-	id = weir_api_find_service(daemon, call);
-	if (id < 0) {
-		return;
+	id = weir_api_find_affinity(daemon, call, kind == WEIR_MESSAGE_SOURCE_DELETE, &service);
+	if (id >= 0 && weir_api_text(call, "backend") != NULL) {
+		backend = weir_api_find_backend(daemon, call);
 	}
-	affinity = weir_api_affinity_of(daemon->tables, (uint16_t)id, &service);
-	if (affinity == WEIR_API_AFFINITY_NONE) {
-		weir_api_no_affinity(daemon, call, (uint16_t)id);
-	} else if (affinity == WEIR_API_AFFINITY_HASH && kind == WEIR_MESSAGE_SOURCE_DELETE) {
-		weir_api_affinity_by_hash(daemon, call, (uint16_t)id);
-	} else if (read_backend(daemon, call, &query.source.backend) &&
-		   read_client(call, &service.settings, &client)) {
+	if (id >= 0 && backend >= 0 && read_client(call, &service.settings, &client)) {
 		query.source.service = (uint16_t)id;
+		query.source.backend = (uint16_t)backend;
 		query.source.family = client.family;
 		memcpy(query.source.address, client.bytes, sizeof(query.source.address));
 		write_prefix(&service.settings, &client, prefix);
