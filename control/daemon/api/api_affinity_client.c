@@ -37,14 +37,14 @@ static void append(char *text, const char *format, ...) {
 }
 
 static void explain_hash(const struct weir_lookup_result *result,
-	const struct weir_service_state *service, enum weir_api_affinity affinity, bool agreed,
+	const struct weir_service_state *service, enum weir_api_affinity affinity, bool by_worker,
 	char *why) {
 	if (affinity == WEIR_API_AFFINITY_TABLE) {
 		append(why, "nothing is remembered, because flow_table.affinity_sources is 0: ");
 	} else {
 		append(why, "nothing is remembered with policy maglev: ");
 	}
-	if (!agreed) {
+	if (by_worker) {
 		append(why,
 			"the hash of the address selects a backend of the worker's subset, and the "
 			"worker of the next flow is not known");
@@ -98,17 +98,6 @@ static void explain_entry(const struct weir_tables *tables, const struct weir_me
 
 // --- answers --------------------------------------------------------------------------------
 
-// Returns whether all workers that responded select the same backend.
-static bool workers_agree(const struct weir_lookup_result *result) {
-	for (uint32_t worker = 0; worker < result->workers; worker++) {
-		if (weir_lookup_responded(result, worker) &&
-			result->chosen[worker] != result->response.source.chosen) {
-			return false;
-		}
-	}
-	return true;
-}
-
 static json_t *address_or_null(const struct weir_tables *tables, uint16_t backend) {
 	struct weir_backend_state state;
 	char address[INET6_ADDRSTRLEN];
@@ -129,7 +118,7 @@ static void answer(const struct request *request, const struct weir_lookup_resul
 	const uint16_t remembered =
 		by_table && response->source.found ? response->source.backend : WEIR_BACKEND_NONE;
 	const bool found = remembered != WEIR_BACKEND_NONE;
-	const bool agreed = workers_agree(result);
+	const bool by_worker = service.subsets > 1 && !weir_lookup_agrees(result);
 	uint16_t goes_to = WEIR_BACKEND_NONE;
 	char why[WHY_BYTES] = "";
 
@@ -139,8 +128,8 @@ static void answer(const struct request *request, const struct weir_lookup_resul
 			goes_to = remembered;
 		}
 	} else {
-		explain_hash(result, &service, affinity, agreed, why);
-		goes_to = agreed ? response->source.chosen : WEIR_BACKEND_NONE;
+		explain_hash(result, &service, affinity, by_worker, why);
+		goes_to = by_worker ? WEIR_BACKEND_NONE : response->source.chosen;
 	}
 	weir_api_answer(request->call,
 		json_pack("{s:s, s:s, s:s, s:s?, s:o, s:s?, s:o, s:o, s:s}", "service",

@@ -192,17 +192,6 @@ static json_t *string_or_null(const char *text) {
 	return text != NULL ? json_string(text) : json_null();
 }
 
-// Returns whether all workers would choose the same backend for the flow.
-static bool workers_agree(const struct weir_lookup_result *result) {
-	for (uint32_t worker = 0; worker < result->workers; worker++) {
-		if (!weir_lookup_responded(result, worker) ||
-			result->chosen[worker] != result->chosen[0]) {
-			return false;
-		}
-	}
-	return true;
-}
-
 // Returns whether the flow was not found, and a worker that could have the flow has not answered.
 static bool is_incomplete(const struct weir_lookup_result *result) {
 	bool silent = false;
@@ -328,7 +317,7 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 	ret->by_datagram = response->flow.protocol == IPPROTO_UDP &&
 			   weir_policy_by_datagram(&service->settings);
 	ret->subsets = !ret->drained && !response->flow.found && service->subsets > 1;
-	ret->by_worker = ret->subsets && !workers_agree(result);
+	ret->by_worker = ret->subsets && !weir_lookup_agrees(result);
 	ret->decided =
 		ret->has_chosen &&
 		(service->slots > 0 ||

@@ -39,6 +39,17 @@ static inline bool weir_lookup_responded(const struct weir_lookup_result *result
 	return (result->responded >> worker & 1) != 0;
 }
 
+// Returns whether all workers have responded, and would choose the same backend.
+static inline bool weir_lookup_agrees(const struct weir_lookup_result *result) {
+	for (uint32_t worker = 0; worker < result->workers; worker++) {
+		if (!weir_lookup_responded(result, worker) ||
+			result->chosen[worker] != result->chosen[0]) {
+			return false;
+		}
+	}
+	return true;
+}
+
 // Called once per lookup. error: 0, -ETIMEDOUT (no worker responded) or -ENOTCONN (the dataplane
 // has exited). result: valid during the call; NULL on an error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);

@@ -13,6 +13,8 @@
 #define BY_SOURCE ", \"affinity\": {\"by\": \"source\"}"
 #define BY_NETWORK \
 	", \"affinity\": {\"by\": \"source\", \"ipv4_prefix\": 24, \"timeout_ms\": 60000}"
+#define SUBSET \
+	", \"subset\": {\"algorithm\": \"deterministic\", \"size\": 1, \"client\": \"worker\"}"
 #define SERVICES \
 	SERVICE("web", "10", "1", ROUND_ROBIN BY_SOURCE) \
 	", " SERVICE("net", "11", "2", ROUND_ROBIN BY_NETWORK) ", " SERVICE( \
@@ -102,14 +104,16 @@ static void expect_audit(struct web *web, const char *object, const char *after)
 	json_decref(holder);
 }
 
-static int start(void **state) {
-	struct web *web;
-	int r = web_start(state);
-
-	web = *state;
-	lab_write_config(&web->lab, SERVICES);
+static void reload(struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 	LAB_UNTIL(lab_dataplane_caught_up(web->dataplane));
+}
+
+static int start(void **state) {
+	int r = web_start(state);
+
+	reload(*state, SERVICES);
 	return r;
 }
 
@@ -266,6 +270,21 @@ TEST(affinity_lookup_by_hash_has_the_backend_of_the_slot, empty) {
 		"nothing is remembered with policy maglev: the hash of the address selects slot 7 "
 		"of 251");
 	json_decref(result);
+}
+
+// Each of the two workers has one of the two backends.
+TEST(affinity_lookup_by_hash_in_the_subsets_of_workers, empty) {
+	struct web *web = *state;
+	json_t *result;
+
+	reload(web, SERVICE("half", "14", "5", BY_SOURCE SUBSET));
+	result = look_up(web, "half", "192.0.2.1");
+	assert_true(json_is_null(json_object_get(result, "backend")));
+	assert_string_equal(text_of(result, "why"),
+		"nothing is remembered with policy maglev: the hash of the address selects a "
+		"backend of the worker's subset, and the worker of the next flow is not known");
+	json_decref(result);
+	reload(web, SERVICES);
 }
 
 TEST(affinity_clear_forgets_a_client, empty) {
