@@ -36,18 +36,16 @@ int weir_affinity_build_show(const struct weir_cli *cli, json_t *request, char *
 // Build the request from "SERVICE[/BACKEND] [CLIENT]". "SERVICE/" without a backend means all
 // backends of the service.
 int weir_affinity_build_clear(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
-	const char *word = cli->words[0], *slash = strchr(word, '/');
-	const char *backend = slash != NULL && slash[1] != '\0' ? slash + 1 : NULL;
-	int r = json_object_set_new(request, "service",
-		json_stringn(word, slash != NULL ? (size_t)(slash - word) : strlen(word)));
+	const char *word = cli->words[0];
+	const int r = strchr(word, '/') != NULL
+			      ? weir_cli_set_backend(request, word)
+			      : json_object_set_new(request, "service", json_string(word));
 
-	if (r || slash == word || word[0] == '\0' ||
-		(backend != NULL && strchr(backend, '/') != NULL)) {
+	if (r || word[0] == '\0') {
 		snprintf(why, n, "expected a service as SERVICE, or a backend as SERVICE/BACKEND");
 		return -EINVAL;
 	}
-	r = backend != NULL ? set_word(request, "backend", backend, why, n) : 0;
-	return r == 0 && cli->count > 1 ? set_word(request, "client", cli->words[1], why, n) : r;
+	return cli->count > 1 ? set_word(request, "client", cli->words[1], why, n) : 0;
 }
 
 // --- text -----------------------------------------------------------------------------------

@@ -232,6 +232,21 @@ int weir_cli_set_owner(
 	return weir_cli_set_text(object, "backend", "backend", slash + 1, why, why_bytes);
 }
 
+int weir_cli_set_backend(json_t *object, const char *word) {
+	const char *slash = strchr(word, '/');
+	const char *name = slash != NULL ? slash + 1 : word;
+	int r = 0;
+
+	if (slash != NULL) {
+		r |= json_object_set_new(
+			object, "service", json_stringn(word, (size_t)(slash - word)));
+	}
+	if (name[0] != '\0') {
+		r |= json_object_set_new(object, "backend", json_string(name));
+	}
+	return r || slash == word || word[0] == '\0' || strchr(name, '/') != NULL ? -EINVAL : 0;
+}
+
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command) {
 	json_t *request = json_pack("{s:s}", "command", command->request);
 	char why[256];

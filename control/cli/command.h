@@ -79,6 +79,10 @@ int weir_cli_unknown(const char *what, const char *word, const char *meant,
 int weir_cli_set_owner(
 	const struct weir_cli_options *options, json_t *object, char *why, size_t why_bytes);
 
+// Adds the backend "[SERVICE/]NAME" to a request; "SERVICE/" without a name adds only the service.
+// Returns 0, or -EINVAL if the word has another form or is not valid UTF-8.
+int weir_cli_set_backend(json_t *object, const char *word);
+
 // Build the request of a command whose arguments are valid. Returns NULL if out of memory.
 json_t *weir_cli_build(const struct weir_cli *cli, const struct weir_cli_command *command);
 // Print a result as text, or as JSON with --json. Takes ownership of the result.

@@ -70,22 +70,7 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 // Build the request from "[SERVICE/]NAME"; "SERVICE/" without a name means all backends of the
 // service.
 static int build_backend(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
-	const char *word = cli->count > 0 ? cli->words[0] : NULL;
-	const char *slash = word != NULL ? strchr(word, '/') : NULL;
-	const char *name = slash != NULL ? slash + 1 : word;
-	int r = 0;
-
-	if (word == NULL) {
-		return 0;
-	}
-	if (slash != NULL) {
-		r |= json_object_set_new(
-			request, "service", json_stringn(word, (size_t)(slash - word)));
-	}
-	if (name[0]) {
-		r |= json_object_set_new(request, "backend", json_string(name));
-	}
-	if (r || slash == word || strchr(name, '/') != NULL || (slash == NULL && !name[0])) {
+	if (cli->count > 0 && weir_cli_set_backend(request, cli->words[0])) {
 		snprintf(why, n, "expected a backend as NAME or SERVICE/NAME");
 		return -EINVAL;
 	}

@@ -14,16 +14,7 @@
 
 // Add the backend "[SERVICE/]NAME" to the request. Returns 0, or -EINVAL and one line in why.
 static int set_backend(const char *word, json_t *request, char *why, size_t n) {
-	const char *slash = strchr(word, '/');
-	const char *name = slash != NULL ? slash + 1 : word;
-	int r = 0;
-
-	if (slash != NULL) {
-		r |= json_object_set_new(
-			request, "service", json_stringn(word, (size_t)(slash - word)));
-	}
-	r |= json_object_set_new(request, "backend", json_string(name));
-	if (r || slash == word || name[0] == '\0' || strchr(name, '/') != NULL) {
+	if (weir_cli_set_backend(request, word) || json_object_get(request, "backend") == NULL) {
 		snprintf(why, n, "expected one backend as NAME or SERVICE/NAME");
 		return -EINVAL;
 	}
