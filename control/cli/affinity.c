@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "plural.h"
 #include "show.h"
 
 #define CELL 256
@@ -113,14 +112,15 @@ static void show_backends(FILE *out, json_t *result) {
 	const json_t *one = json_array_get(json_object_get(result, "services"), 0);
 	json_t *backends = json_object_get(result, "backends");
 	char service[CELL], policy[CELL];
-	const bool is_maglev = strcmp(text(one, "policy", policy), "maglev") == 0;
 
 	if (is_by_hash(one)) {
 		fprintf(out,
-			"%s: the hash of a client's address selects its backend (%s%s); there "
+			"%s: the hash of a client's address selects its backend (%s); there "
 			"are no affinity entries\n",
-			text(one, "service", service), is_maglev ? "policy " : "",
-			is_maglev ? policy : "flow_table.affinity_sources is 0");
+			text(one, "service", service),
+			strcmp(text(one, "policy", policy), "maglev") == 0
+				? "policy maglev"
+				: "flow_table.affinity_sources is 0");
 		return;
 	}
 	weir_show_add_labels(backends, "backend");
@@ -140,14 +140,5 @@ void weir_affinity_show(const struct weir_cli *cli, json_t *result) {
 }
 
 void weir_affinity_show_cleared(const struct weir_cli *cli, json_t *result) {
-	const json_int_t forgotten = integer(result, "forgotten");
-	char service[CELL], backend[CELL];
-
-	fprintf(cli->out, "%" JSON_INTEGER_FORMAT " client%s forgotten", forgotten,
-		weir_plural((uint64_t)forgotten));
-	if (json_is_string(json_object_get(result, "backend"))) {
-		fprintf(cli->out, ", of %s/%s", text(result, "service", service),
-			text(result, "backend", backend));
-	}
-	fprintf(cli->out, "\n");
+	weir_show_removed(cli->out, result, "client", "forgotten");
 }

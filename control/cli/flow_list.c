@@ -192,17 +192,5 @@ int weir_flow_list_run(struct weir_cli *cli, const struct weir_cli_command *comm
 }
 
 void weir_flow_delete_show(const struct weir_cli *cli, json_t *result) {
-	json_int_t deleted = json_integer_value(json_object_get(result, "deleted"));
-	char service[80], backend[80];
-
-	fprintf(cli->out, "%" JSON_INTEGER_FORMAT " flow%s deleted", deleted,
-		deleted == 1 ? "" : "s");
-	if (json_is_string(json_object_get(result, "backend"))) {
-		fprintf(cli->out, ", of %s/%s",
-			weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, service,
-				sizeof(service)),
-			weir_show_value(json_object_get(result, "backend"), WEIR_SHOW_TEXT, backend,
-				sizeof(backend)));
-	}
-	fprintf(cli->out, "\n");
+	weir_show_removed(cli->out, result, "flow", "deleted");
 }

@@ -243,6 +243,22 @@ void weir_show_record(const struct weir_cli *cli, json_t *result) {
 	weir_show_fields(cli->out, result);
 }
 
+void weir_show_removed(FILE *out, const json_t *result, const char *noun, const char *verb) {
+	const json_int_t count = json_integer_value(json_object_get(result, verb));
+	const json_t *backend = json_object_get(result, "backend");
+	char text[CELL];
+
+	fprintf(out, "%" JSON_INTEGER_FORMAT " %s%s %s", count, noun, weir_plural((uint64_t)count),
+		verb);
+	if (json_is_string(backend)) {
+		fprintf(out, ", of %s/",
+			weir_show_value(json_object_get(result, "service"), WEIR_SHOW_TEXT, text,
+				sizeof(text)));
+		fprintf(out, "%s", weir_show_value(backend, WEIR_SHOW_TEXT, text, sizeof(text)));
+	}
+	fprintf(out, "\n");
+}
+
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows) {
 	const char *word = cli->count > 0 ? cli->words[0] : "/";
 

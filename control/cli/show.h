@@ -48,6 +48,9 @@ void weir_show_service_once(const json_t *rows);
 // service have this name, the label also contains the address. (Two backends have the same name
 // while the old address of a backend is being removed.) key: key of the name in the rows.
 void weir_show_add_labels(const json_t *backends, const char *key);
+// Print the number of removed objects, such as "2 flows deleted", and their backend if the result
+// has one. noun: the kind of object. verb: also the key of the number.
+void weir_show_removed(FILE *out, const json_t *result, const char *noun, const char *verb);
 // Print an object as lines with "key value".
 void weir_show_fields(FILE *out, const json_t *object);
 // Format a value in the same way as a table cell. Returns buffer.
