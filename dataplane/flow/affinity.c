@@ -76,30 +76,15 @@ static uint64_t tag_of(uint64_t hash) {
 	return tag + (tag == 0);
 }
 
-static uint64_t *bucket_of(struct weir_affinity *table, uint64_t hash) {
-	const uint64_t bucket = (hash >> 32) * table->buckets >> 32;
-
-	return &table->entries[bucket * WEIR_AFFINITY_WAYS];
-}
-
-uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns) {
-	const uint64_t bucket = (hash >> 32) * table->buckets >> 32, tag = tag_of(hash);
-	const uint64_t *entries = &table->entries[bucket * WEIR_AFFINITY_WAYS];
-	const uint32_t tick = tick_of(now_ns);
-
-	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
-		const uint64_t entry = load(&entries[i]);
-
-		if (entry >> TAG_SHIFT == tag && is_live(entry, tick)) {
-			return backend_of(entry);
-		}
-	}
-	return WEIR_AFFINITY_NONE;
+// Returns the index of the first entry of the bucket of a source.
+static uint64_t bucket_of(const struct weir_affinity *table, uint64_t hash) {
+	return ((hash >> 32) * table->buckets >> 32) * WEIR_AFFINITY_WAYS;
 }
 
 // Returns the index of the first entry with this tag that has not expired at this tick, or -1.
 // *ret_entry: the entry as it was compared; another worker may have replaced or removed it since.
-static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick, uint64_t *ret_entry) {
+static inline int index_of(
+	const uint64_t *entries, uint64_t tag, uint32_t tick, uint64_t *ret_entry) {
 	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {
 		const uint64_t entry = load(&entries[i]);
 
@@ -109,6 +94,14 @@ static int index_of(const uint64_t *entries, uint64_t tag, uint32_t tick, uint64
 		}
 	}
 	return -1;
+}
+
+uint16_t weir_affinity_find(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns) {
+	const uint64_t *entries = &table->entries[bucket_of(table, hash)];
+	uint64_t entry;
+
+	return index_of(entries, tag_of(hash), tick_of(now_ns), &entry) < 0 ? WEIR_AFFINITY_NONE
+									    : backend_of(entry);
 }
 
 // Returns the index of the entry that a new entry replaces: a free or expired entry, otherwise the
@@ -163,7 +156,7 @@ uint16_t weir_affinity_enter(struct weir_affinity *table, uint64_t hash, uint16_
 	const uint64_t ticks = ((uint64_t)timeout_ms * 1000000 >> TICK_SHIFT) + 1;
 	const uint64_t after = tag_of(hash) << TAG_SHIFT | (proven ? PROVEN : 0) |
 			       ((tick + ticks) & EXPIRY_MASK) << BACKEND_BITS | backend;
-	uint64_t *entries = bucket_of(table, hash);
+	uint64_t *entries = &table->entries[bucket_of(table, hash)];
 
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t before;
@@ -204,12 +197,11 @@ static struct weir_affinity_entry entry_of(uint64_t entry, uint32_t tick) {
 
 bool weir_affinity_read(const struct weir_affinity *table, uint64_t hash, uint64_t now_ns,
 	struct weir_affinity_entry *ret) {
-	const uint64_t bucket = (hash >> 32) * table->buckets >> 32;
+	const uint64_t *entries = &table->entries[bucket_of(table, hash)];
 	const uint32_t tick = tick_of(now_ns);
 	uint64_t entry;
 
-	if (index_of(&table->entries[bucket * WEIR_AFFINITY_WAYS], tag_of(hash), tick, &entry) <
-		0) {
+	if (index_of(entries, tag_of(hash), tick, &entry) < 0) {
 		return false;
 	}
 	*ret = entry_of(entry, tick);
@@ -218,7 +210,7 @@ bool weir_affinity_read(const struct weir_affinity *table, uint64_t hash, uint64
 
 bool weir_affinity_remove(struct weir_affinity *table, uint64_t hash, uint16_t backend,
 	uint64_t now_ns, struct weir_affinity_entry *ret) {
-	uint64_t *entries = bucket_of(table, hash);
+	uint64_t *entries = &table->entries[bucket_of(table, hash)];
 	const uint32_t tick = tick_of(now_ns);
 	bool removed = false;
 
