@@ -3,7 +3,6 @@
 // API handlers about the affinity of one client: affinity.lookup, and affinity.clear with a client.
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "api_backend.h"
 #include "api_commands.h"
 
-#define WHY_BYTES 480
 #define PREFIX_BYTES (INET6_ADDRSTRLEN + 4)
 
 struct request { // a request in progress
@@ -25,36 +23,27 @@ struct request { // a request in progress
 
 // --- texts ----------------------------------------------------------------------------------
 
-static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void append(char *text, const char *format, ...) {
-	const size_t used = strlen(text);
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text + used, WHY_BYTES - used, format, arguments);
-	va_end(arguments);
-}
-
 static void explain_hash(const struct weir_lookup_result *result,
 	const struct weir_service_state *service, enum weir_api_affinity affinity, bool by_worker,
 	char *why) {
 	if (affinity == WEIR_API_AFFINITY_TABLE) {
-		append(why, "nothing is remembered, because flow_table.affinity_sources is 0: ");
+		weir_api_explain(
+			why, "nothing is remembered, because flow_table.affinity_sources is 0: ");
 	} else {
-		append(why, "nothing is remembered with policy maglev: ");
+		weir_api_explain(why, "nothing is remembered with policy maglev: ");
 	}
 	if (by_worker) {
-		append(why,
+		weir_api_explain(why,
 			"the hash of the address selects a backend of the worker's subset, and the "
 			"worker of the next flow is not known");
 		return;
 	}
-	append(why, "the hash of the address selects ");
+	weir_api_explain(why, "the hash of the address selects ");
 	if (service->slots > 0) {
-		append(why, "slot %u of %u", result->response.source.slot, service->table_slots);
+		weir_api_explain(
+			why, "slot %u of %u", result->response.source.slot, service->table_slots);
 	} else {
-		append(why, "the backend");
+		weir_api_explain(why, "the backend");
 	}
 }
 
@@ -78,21 +67,22 @@ static void explain_entry(const struct weir_tables *tables, const struct weir_me
 	const char *reason = exists ? reason_of(&backend) : NULL;
 
 	if (response->source.found && response->source.entry == WEIR_SOURCE_ENTRY_KNOWN) {
-		append(why, "remembered");
+		weir_api_explain(why, "remembered");
 		if (exists && backend.limit > 0 &&
 			weir_tables_backend_flows(tables, backend.id) >= backend.limit) {
-			append(why, "; the backend is at max_active_flows: a new flow gets another "
-				    "backend, and the client stays remembered");
+			weir_api_explain(why,
+				"; the backend is at max_active_flows: a new flow gets another "
+				"backend, and the client stays remembered");
 		}
 		return;
 	}
 	if (response->source.found) {
-		append(why, "the remembered backend takes no new flows%s%s; ",
+		weir_api_explain(why, "the remembered backend takes no new flows%s%s; ",
 			reason != NULL ? ": " : "", reason != NULL ? reason : "");
 	} else {
-		append(why, "nothing is remembered; ");
+		weir_api_explain(why, "nothing is remembered; ");
 	}
-	append(why, "policy %s selects a backend when the client's next flow begins",
+	weir_api_explain(why, "policy %s selects a backend when the client's next flow begins",
 		weir_policy_name((enum weir_policy)service->policy));
 }
 
@@ -120,7 +110,7 @@ static void answer(const struct request *request, const struct weir_lookup_resul
 	const bool found = remembered != WEIR_BACKEND_NONE;
 	const bool by_worker = service.subsets > 1 && !weir_lookup_agrees(result);
 	uint16_t goes_to = WEIR_BACKEND_NONE;
-	char why[WHY_BYTES] = "";
+	char why[WEIR_API_WHY_BYTES] = "";
 
 	if (by_table) {
 		explain_entry(tables, response, &service, why);

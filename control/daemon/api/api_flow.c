@@ -20,8 +20,6 @@
 #include "plural.h"
 #include "service_table.h"
 
-#define WHY_BYTES 480
-
 struct lookup { // a request in progress
 	struct weir_daemon *daemon;
 	struct weir_api_call *call;
@@ -47,17 +45,6 @@ struct verdict { // the combined answers of the workers
 
 // --- texts --------------------------------------------------------------------------------
 
-static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void append(char *text, const char *format, ...) {
-	size_t used = strlen(text);
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text + used, WHY_BYTES - used, format, arguments);
-	va_end(arguments);
-}
-
 // Returns what happens to a flow whose backend gets no new flows. state: enum weir_flow_state of
 // the flow. others: true if another backend can be chosen.
 static const char *flow_outcome(
@@ -82,22 +69,23 @@ static void explain_backend(
 	const char *what = weir_backend_unusable_reason(backend);
 
 	if (what != NULL) {
-		append(why, "; backend %s: %s", what,
+		weir_api_explain(why, "; backend %s: %s", what,
 			backend->in_selection && !backend->leaving
 				? "gets new flows only because of panic mode"
 				: flow_outcome(backend, state, others));
 	} else if (!backend->in_selection) {
-		append(why, backend->backup
-				    ? "; backend is a backup: only existing flows continue while "
-				      "enough other backends are eligible"
-				    : "; backend gets no new flows");
+		weir_api_explain(
+			why, backend->backup
+				     ? "; backend is a backup: only existing flows continue while "
+				       "enough other backends are eligible"
+				     : "; backend gets no new flows");
 	}
 }
 
 static void explain_missing(const struct weir_lookup_result *result, char *why) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		if (!weir_lookup_responded(result, worker)) {
-			append(why, "; no response from worker %u", worker);
+			weir_api_explain(why, "; no response from worker %u", worker);
 		}
 	}
 }
@@ -106,12 +94,12 @@ static void explain_found(
 	const struct weir_lookup_result *result, const struct verdict *verdict, char *why) {
 	const struct weir_message *response = &result->response;
 
-	append(why, "flow table of worker %u", result->worker);
+	weir_api_explain(why, "flow table of worker %u", result->worker);
 	if (verdict->has_backend) {
 		explain_backend(&verdict->backend, response->flow.state, verdict->has_chosen, why);
 	}
 	if (verdict->decided && response->flow.chosen != response->flow.backend) {
-		append(why, "; a new flow would go to %s", verdict->chosen.name);
+		weir_api_explain(why, "; a new flow would go to %s", verdict->chosen.name);
 	}
 }
 
@@ -121,7 +109,7 @@ static void explain_selection(const struct weir_lookup_result *result,
 	const uint8_t entry = result->response.flow.entry;
 
 	if (service->slots > 0) {
-		append(why, "%sslot %u of %u%s",
+		weir_api_explain(why, "%sslot %u of %u%s",
 			verdict->affinity != WEIR_API_AFFINITY_NONE ? "affinity: " : "",
 			result->response.flow.slot, service->table_slots,
 			verdict->affinity != WEIR_API_AFFINITY_NONE ? " by the client's address"
@@ -129,22 +117,22 @@ static void explain_selection(const struct weir_lookup_result *result,
 		return;
 	}
 	if (verdict->affinity == WEIR_API_AFFINITY_TABLE) {
-		append(why, "affinity: ");
+		weir_api_explain(why, "affinity: ");
 		if (entry == WEIR_SOURCE_ENTRY_KNOWN) {
-			append(why, "the remembered backend of the client");
+			weir_api_explain(why, "the remembered backend of the client");
 			return;
 		}
 		if (entry == WEIR_SOURCE_ENTRY_NO_TABLE) {
-			append(why, "the hash of the client's address, because "
-				    "flow_table.affinity_sources is 0");
+			weir_api_explain(why, "the hash of the client's address, because "
+					      "flow_table.affinity_sources is 0");
 			return;
 		}
-		append(why, "%s, so ",
+		weir_api_explain(why, "%s, so ",
 			entry == WEIR_SOURCE_ENTRY_STALE
 				? "the remembered backend of the client takes no new flows"
 				: "no backend of the client is remembered");
 	}
-	append(why, "policy %s selects a backend %s",
+	weir_api_explain(why, "policy %s selects a backend %s",
 		weir_policy_name((enum weir_policy)service->policy),
 		!verdict->by_datagram                          ? "when the flow begins"
 		: verdict->affinity == WEIR_API_AFFINITY_TABLE ? "for the client's next datagram"
@@ -159,7 +147,7 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 
 	explain_selection(result, verdict, service, why);
 	if (verdict->by_worker) {
-		append(why,
+		weir_api_explain(why,
 			"; each worker has its own subset, and the worker of this flow is not "
 			"known%s",
 			verdict->decided ? ""
@@ -169,9 +157,9 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 				  "flows");
 	} else {
 		if (service->slots > 0) {
-			append(why, ", weight %u", chosen->effective_weight);
+			weir_api_explain(why, ", weight %u", chosen->effective_weight);
 		} else if (!verdict->decided) {
-			append(why, "; Maglev fallback of %s: %s",
+			weir_api_explain(why, "; Maglev fallback of %s: %s",
 				verdict->by_datagram ? "ICMP errors" : "an untracked flow",
 				chosen->name);
 		}
@@ -180,7 +168,7 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 		panic = last_resort || chosen->health != WEIR_HEALTH_HEALTHY;
 	}
 	if (panic) {
-		append(why, "; panic mode: %s",
+		weir_api_explain(why, "; panic mode: %s",
 			last_resort ? "no backend is ready, so drained backends are used"
 				    : "too few healthy backends, so health is ignored");
 	}
@@ -225,25 +213,26 @@ static void explain_drain(
 	const char *name = weir_tables_service_name(tables, service->id);
 	char text[WEIR_DURATION_BYTES];
 
-	append(why, "%s%s drained", why[0] != '\0' ? "; " : "",
+	weir_api_explain(why, "%s%s drained", why[0] != '\0' ? "; " : "",
 		weir_tables_drained_binds(tables, service->id) ==
 				weir_tables_select_binds(tables, service->id, NULL)
 			? "service"
 			: "bind");
 	if (begun_ns > 0 && begun_ns <= now_ns) {
-		append(why, " %s ago", weir_duration_text((now_ns - begun_ns) / 1000000, text));
+		weir_api_explain(
+			why, " %s ago", weir_duration_text((now_ns - begun_ns) / 1000000, text));
 	}
-	append(why, ": new flows are refused");
+	weir_api_explain(why, ": new flows are refused");
 	if (service->drain == WEIR_DRAIN_DRAINING && service->drain_until_ns > now_ns) {
-		append(why, "; deadline in %s (%s)",
+		weir_api_explain(why, "; deadline in %s (%s)",
 			weir_duration_text((service->drain_until_ns - now_ns) / 1000000, text),
 			weir_config_at_deadline_name(weir_drains_at_deadline(tables, name)));
 	} else if (service->drain == WEIR_DRAIN_DRAINING) {
-		append(why, "; no deadline");
+		weir_api_explain(why, "; no deadline");
 	} else if (service->drain == WEIR_DRAIN_DRAINED) {
-		append(why, "; the drain is over: no open flows");
+		weir_api_explain(why, "; the drain is over: no open flows");
 	} else {
-		append(why, "; the deadline has passed: existing flows are %s",
+		weir_api_explain(why, "; the deadline has passed: existing flows are %s",
 			weir_drain_phase_name(service->drain));
 	}
 }
@@ -251,7 +240,7 @@ static void explain_drain(
 static void explain_removal(const struct weir_service_state *service, char *why) {
 	char then[WEIR_REMOVAL_TEXT_BYTES];
 
-	append(why, "%s%s removed from the configuration: %s", why[0] != '\0' ? "; " : "",
+	weir_api_explain(why, "%s%s removed from the configuration: %s", why[0] != '\0' ? "; " : "",
 		service->leaving ? "service" : "bind", weir_removal_text(service, then));
 }
 
@@ -262,7 +251,7 @@ static void explain_limit(
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
 
 	if (limited > 0) {
-		append(why,
+		weir_api_explain(why,
 			"; in the last minute every backend was at max_active_flows for %llu new "
 			"flow%s: such flows %s (when_exhausted)",
 			(unsigned long long)limited, weir_plural(limited),
@@ -287,13 +276,13 @@ static void explain(const struct weir_tables *tables, const struct weir_lookup_r
 	} else if (response->flow.found) {
 		return;
 	} else if (response->flow.service == WEIR_SERVICE_NONE) {
-		append(why, "no service is bound to this address and port");
+		weir_api_explain(why, "no service is bound to this address and port");
 	} else if (!verdict->has_chosen) {
-		append(why, "service has no usable backend");
+		weir_api_explain(why, "service has no usable backend");
 	} else {
 		explain_choice(result, verdict, service, why);
 		if (verdict->by_datagram) {
-			append(why, "; the service has no UDP flows (udp datagram)");
+			weir_api_explain(why, "; the service has no UDP flows (udp datagram)");
 		}
 	}
 	if (!response->flow.found) {
@@ -345,7 +334,7 @@ static void answer(struct lookup *lookup, const struct weir_lookup_result *resul
 	const struct weir_backend_state *goes_to, *chosen;
 	struct verdict verdict;
 	bool has_slot; // the slot determines the backend of a new flow
-	char why[WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
+	char why[WEIR_API_WHY_BYTES], hash[20], address[INET6_ADDRSTRLEN];
 
 	judge(tables, result, &service, &verdict);
 	has_slot = verdict.has_chosen && service.slots > 0;
