@@ -16,11 +16,13 @@ int lab_affinity_find(
 	return -1;
 }
 
+// Removes an entry. Its place stays, because a walk may be on its line.
 static void forget(struct lab_affinity *affinity, uint32_t i) {
-	affinity->entry[i] = affinity->entry[--affinity->count];
+	affinity->entry[i].service = WEIR_SERVICE_NONE;
+	affinity->entry[i].backend = WEIR_BACKEND_NONE;
 }
 
-static void look_up(
+void lab_affinity_look_up(
 	struct lab_affinity *affinity, struct weir_message *message, bool usable, uint16_t chosen) {
 	const int i = lab_affinity_find(affinity, message->source.service, message->source.address);
 	const bool deletes = message->kind == WEIR_MESSAGE_SOURCE_DELETE;
@@ -66,13 +68,12 @@ static void take_line(struct lab_affinity *affinity, uint16_t page[WEIR_SOURCE_P
 			   (message->walk.backend == WEIR_BACKEND_NONE ||
 				   affinity->entry[i].backend == message->walk.backend)) {
 			message->walk.others++;
-			affinity->entry[i].service = WEIR_SERVICE_NONE; // its place stays
-			affinity->entry[i].backend = WEIR_BACKEND_NONE;
+			forget(affinity, i);
 		}
 	}
 }
 
-static void walk(struct lab_affinity *affinity, struct weir_segment *segment, uint32_t worker,
+void lab_affinity_walk(struct lab_affinity *affinity, struct weir_segment *segment, uint32_t worker,
 	struct weir_message *message) {
 	uint16_t *page = segment->flow_pages[worker].source[message->walk.page];
 	const uint32_t lines = affinity->entries / WEIR_SOURCE_LINE;
@@ -88,13 +89,4 @@ static void walk(struct lab_affinity *affinity, struct weir_segment *segment, ui
 		take_line(affinity, page, message, line++);
 	}
 	message->walk.next = line;
-}
-
-void lab_affinity_answer(struct lab_affinity *affinity, struct weir_segment *segment,
-	uint32_t worker, struct weir_message *message, bool usable, uint16_t chosen) {
-	if (message->kind == WEIR_MESSAGE_SOURCE_WALK) {
-		walk(affinity, segment, worker, message);
-	} else {
-		look_up(affinity, message, usable, chosen);
-	}
 }

@@ -24,7 +24,10 @@ struct lab_affinity {
 // Returns the index of the entry of a client, or -1.
 int lab_affinity_find(
 	const struct lab_affinity *affinity, uint16_t service, const uint8_t client[4]);
-// Complete a response to WEIR_MESSAGE_SOURCE_LOOKUP, SOURCE_DELETE or SOURCE_WALK. usable: whether
-// the backend of the entry takes new flows. chosen: backend of the Maglev fallback.
-void lab_affinity_answer(struct lab_affinity *affinity, struct weir_segment *segment,
-	uint32_t worker, struct weir_message *message, bool usable, uint16_t chosen);
+// Complete a response to WEIR_MESSAGE_SOURCE_LOOKUP or SOURCE_DELETE. usable: whether the backend
+// of the entry takes new flows. chosen: backend of the Maglev fallback.
+void lab_affinity_look_up(
+	struct lab_affinity *affinity, struct weir_message *message, bool usable, uint16_t chosen);
+// Complete a response to WEIR_MESSAGE_SOURCE_WALK.
+void lab_affinity_walk(struct lab_affinity *affinity, struct weir_segment *segment, uint32_t worker,
+	struct weir_message *message);

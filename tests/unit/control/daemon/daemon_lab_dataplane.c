@@ -116,22 +116,13 @@ static bool is_usable(const struct worker *worker, uint16_t backend) {
 static void answer_source(
 	struct lab_dataplane *dataplane, uint32_t worker, struct weir_message *message) {
 	struct lab_affinity *affinity = &dataplane->affinity;
-	uint16_t chosen = WEIR_BACKEND_NONE;
-	bool usable = false;
+	struct worker *of = &dataplane->worker[worker];
+	const int i = lab_affinity_find(affinity, message->source.service, message->source.address);
 
-	if (message->kind != WEIR_MESSAGE_SOURCE_WALK) {
-		const int i = lab_affinity_find(
-			affinity, message->source.service, message->source.address);
-
-		usable =
-			i >= 0 && is_usable(&dataplane->worker[worker], affinity->entry[i].backend);
-		chosen = weir_selection_choose(
-			weir_reader_selection(
-				&dataplane->worker[worker].reader, message->source.service),
-			message->source.address[3]);
-		message->source.slot = 7;
-	}
-	lab_affinity_answer(affinity, dataplane->segment, worker, message, usable, chosen);
+	lab_affinity_look_up(affinity, message, i >= 0 && is_usable(of, affinity->entry[i].backend),
+		weir_selection_choose(weir_reader_selection(&of->reader, message->source.service),
+			message->source.address[3]));
+	message->source.slot = 7;
 }
 
 // Adds what the affinity table has about the client to the answer to a lookup of its flow.
@@ -288,6 +279,9 @@ static void turn(struct lab_dataplane *dataplane, uint32_t worker) {
 
 		if (message.kind == WEIR_MESSAGE_STEAL) {
 			respond = answer_steal(dataplane, worker, &message);
+		} else if (message.kind == WEIR_MESSAGE_SOURCE_WALK) {
+			lab_affinity_walk(
+				&dataplane->affinity, dataplane->segment, worker, &message);
 		} else if (message.kind >= WEIR_MESSAGE_SOURCE_LOOKUP) {
 			answer_source(dataplane, worker, &message);
 		} else {
