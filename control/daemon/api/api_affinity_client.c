@@ -158,16 +158,19 @@ static void on_done(void *context, int error, const struct weir_lookup_result *r
 
 // --- requests -------------------------------------------------------------------------------
 
+// Returns the number of leading bits of an address that define a client.
+static unsigned int client_bits(const struct weir_policy_settings *settings, uint8_t family) {
+	return family == 4 ? settings->hash4 & WEIR_HASH_BITS : settings->hash6;
+}
+
 // Writes the prefix of all addresses that count as the same client with these settings.
 static void write_prefix(const struct weir_policy_settings *settings,
 	const struct weir_address *client, char text[PREFIX_BYTES]) {
 	const unsigned int most = client->family == 4 ? 32 : 128;
-	unsigned int bits =
-		client->family == 4 ? settings->hash4 & WEIR_HASH_BITS : settings->hash6;
+	const unsigned int bits = client_bits(settings, client->family);
 	struct weir_address prefix = *client;
 	size_t used;
 
-	bits = bits < most ? bits : most;
 	for (unsigned int i = bits; i < most; i++) {
 		prefix.bytes[i / 8] &= (uint8_t)~(0x80u >> i % 8);
 	}
@@ -190,7 +193,7 @@ static bool read_client(struct weir_api_call *call, const struct weir_policy_set
 			"\"client\" must be an address, or a prefix like 192.0.2.0/24");
 		return false;
 	}
-	wanted = ret_client->family == 4 ? settings->hash4 & WEIR_HASH_BITS : settings->hash6;
+	wanted = client_bits(settings, ret_client->family);
 	if (bits < wanted) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"%.100s is more than one client: in service \"%.100s\", the first %u bits "
