@@ -43,8 +43,8 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 	}
 }
 
-// Describes the backend of a call, and the value that the call changes. kind: determines which
-// value. value: NULL = describe only the backend.
+// Describes the backend of a call, and the value that calls of this kind change. value: unchanged
+// if they change no value of the backend.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),
@@ -118,14 +118,14 @@ static void describe_flow(const struct weir_api_call *call, char *object) {
 }
 
 // Describes the service, backend or client whose affinity entries a call deletes.
-static void describe_affinity(
-	const struct weir_daemon *daemon, const struct weir_api_call *call, char *object) {
+static void describe_affinity(const struct weir_daemon *daemon, const struct weir_api_call *call,
+	char *object, char *value) {
 	const char *service = weir_api_text(call, "service");
 	const char *client = weir_api_text(call, "client");
 	size_t used;
 
 	if (weir_api_text(call, "backend") != NULL) {
-		describe_backend(daemon, call, WEIR_API_AUDIT_AFFINITY, object, NULL);
+		describe_backend(daemon, call, WEIR_API_AUDIT_AFFINITY, object, value);
 	} else {
 		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", service != NULL ? service : "");
 	}
@@ -177,7 +177,7 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 		describe_flow(call, object);
 		break;
 	case WEIR_API_AUDIT_AFFINITY:
-		describe_affinity(daemon, call, object);
+		describe_affinity(daemon, call, object, value);
 		break;
 	case WEIR_API_AUDIT_CAPTURE:
 		weir_api_capture_name(call, object);
