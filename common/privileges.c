@@ -122,7 +122,17 @@ static int set_capabilities(const cap_value_t *kept, int count) {
 	return r;
 }
 
+// Drops all capabilities from the bounding set, so that a program that this process starts gets
+// none from its file: not every kernel prevents that with NO_NEW_PRIVS. Without CAP_SETPCAP the set
+// stays.
+static void drop_bounding_set(void) {
+	for (unsigned int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+	}
+}
+
 int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *kept, int count) {
+	drop_bounding_set();
 	if (count > 0 && prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0) {
 		return -errno;
 	}
@@ -136,6 +146,7 @@ int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *
 }
 
 int weir_privileges_keep(const cap_value_t *kept, int count) {
+	drop_bounding_set();
 	return set_capabilities(kept, count);
 }
 

@@ -49,6 +49,11 @@ static int after_drop(const struct weir_run_as *run_as) {
 	if (run_as->change && run_as->uid != 0 && setuid(0) == 0) {
 		return 7;
 	}
+	for (unsigned int cap = 0; run_as->change && cap <= CAP_LAST_CAP; cap++) {
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1) {
+			return 8; // a program could get it from its file
+		}
+	}
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/capability.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -169,6 +170,24 @@ TEST(programs_have_no_privileges) {
 		assert_string_equal(run(&lab, "grep CapEff /proc/self/status | tr -d '\\t'", 5000),
 			"exit status 0: CapEff:0000000000000000");
 	}
+	tear_down(&lab);
+}
+
+// The kernel refuses to start a file whose capabilities the process may not have.
+TEST(programs_get_no_privileges_from_their_files) {
+	struct lab lab;
+	char command[256], path[128];
+	cap_t caps = cap_from_text("cap_net_raw=ep");
+
+	set_up(&lab);
+	snprintf(path, sizeof(path), "%s/grep", lab.folder);
+	snprintf(command, sizeof(command), "chmod 755 %s && cp /bin/grep %s", lab.folder, path);
+	assert_int_equal(system(command), 0);
+	if (getuid() == 0 && cap_set_file(path, caps) == 0) {
+		snprintf(command, sizeof(command), "%s Cap /proc/self/status || exit 3", path);
+		assert_memory_equal(run(&lab, command, 5000), "exit status 3", 13);
+	}
+	cap_free(caps);
 	tear_down(&lab);
 }
 
