@@ -72,12 +72,13 @@ enum weir_doctor_need {
 		"weir-dataplane runs, none of its workers is stalled, and the flow table was not " \
 		"full in the last minute") \
 	X(services, NOTHING, "services", \
-		"each service has a usable backend; no panic mode, no use of backups, no " \
-		"rejected " \
-		"flows") \
+		"each service has a usable backend, and enough eligible ones for its quorum; no " \
+		"panic mode, no use of backups, no rejected flows") \
 	X(health, NOTHING, "health", \
 		"backends in the states refusing, ejected, lame-duck, drain or maintenance") \
-	X(checks, NOTHING, "checks", "this host can run the health checks of each backend") \
+	X(checks, NOTHING, "checks", \
+		"this host can run the health checks of each backend, and the programs of the " \
+		"configuration without checks that wait longer than their interval") \
 	X(agents, NOTHING, "agents", "weir-control has keys, and each weir-agent answers") \
 	X(clock, NOTHING, "clock", "the clock is synchronised") \
 	X(offloads, CONFIG, "offloads", \

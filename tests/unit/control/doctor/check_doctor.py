@@ -155,8 +155,10 @@ def check_document(root, checks):
     for program, rows in checks.items():
         section = document.partition(f"\n## {program} doctor\n")[2].partition("\n## ")[0]
         table = re.findall(r"^\| `([a-z-]+)` \| ([^|]*) \|", section, re.M)
-        if table != [(check, what) for check, what, _ in rows]:
-            yield f"docs/reference/doctor.md, {program}: {table}\nin {HEADERS[program]}: {rows}"
+        rows = [(check, what) for check, what, _ in rows]
+        if table != rows:
+            yield (f"docs/reference/doctor.md, {program}: {[row for row in table if row not in rows]}\n"
+                   f"in {HEADERS[program]}: {[row for row in rows if row not in table]}, or another order")
 
 
 # --- reasons ------------------------------------------------------------------------------------
