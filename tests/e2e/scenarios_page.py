@@ -190,7 +190,7 @@ def is_stale(browser):
     return browser.run("return document.body.classList.contains('stale');")
 
 
-@scenario(services=[web(), echo()], pair=True, seconds=400)
+@scenario(services=[web(), echo()], seconds=400)
 def page_shows_events(lab):
     """The page shows states, shares, flows, events and plots, in light and dark mode, and while control is down"""
     browser = open_page(lab)
@@ -262,7 +262,7 @@ def reload_fails(lab):
     assert code == 1, error
 
 
-@scenario(services=[lines(drain={"at_deadline": "keep"}), echo()], pair=True, seconds=200)
+@scenario(services=[lines(drain={"at_deadline": "keep"}), echo()], seconds=200)
 def page_shows_drains_reloads_and_starts(lab):
     """The page shows the remaining time of drains, their start and end, reloads, and starts of both processes"""
     browser = open_page(lab)
@@ -335,7 +335,7 @@ def plotted(lab):
     return history["rings"][0]["samples"], history["starts"]
 
 
-@scenario(services=[web()], pair=True, seconds=200)
+@scenario(services=[web()], seconds=200)
 def page_keeps_its_plots_over_restarts(lab):
     """Plots show earlier values at once, also after weir-metrics restarts; it starts even if its history file is invalid"""
     folder = os.path.join(lab.dir, "state")

@@ -107,7 +107,7 @@ def alerts(lab):
     return {alert["labels"]["alertname"]: alert["labels"] for alert in ask(lab, "alerts")["alerts"]}
 
 
-@scenario(services=[web(), echo()], alone=True, seconds=300)
+@scenario(services=[web(), echo()], pair=True, seconds=300)
 def prometheus_agrees_with_curl_and_nginx(lab):
     """Prometheus counts the flows of 200 requests; rules and dashboard queries work; alerts fire"""
     lab.start_metrics()

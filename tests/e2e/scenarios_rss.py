@@ -256,7 +256,7 @@ def rss_moves_keep_order_between_queues(lab):
 
 # --- devices without support -------------------------------------------------------------------
 
-@scenario(start=False, workers=STEALING2, alone=True, services=SERVICES)
+@scenario(start=False, workers=STEALING2, services=SERVICES)
 def rss_table_that_is_refused(lab):
     """If the device refuses to change its table, this is logged, and workers pass packets to each other"""
     nic = start(lab)

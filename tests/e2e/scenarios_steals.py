@@ -270,7 +270,7 @@ def unreachable(lab, number):
         namespace.ip("route", "del", "blackhole", "192.0.2.0/24")
 
 
-@scenario(services=[ids()], start=False, alone=True)
+@scenario(services=[ids()], start=False, pair=True)
 def connections_leave_a_server_with_lost_answers(lab):
     """If a server's SYN+ACKs are lost, clients move to other backends, although its accept queue has room"""
     with serving(lab):
