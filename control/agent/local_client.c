@@ -192,9 +192,14 @@ enum weir_agent_exit weir_local_ready(const struct weir_agent_options *options) 
 
 enum progress {
 	DRAINING,
-	DRAINED, // the drain is done or at its deadline
+	DRAINED, // no connection is left
+	EXPIRED, // the interval has expired, and connections are left, or their number is unknown
 	CANCELLED, // weir-agent ready has cancelled the drain
 };
+
+static bool is_zero(const json_t *count) {
+	return json_is_integer(count) && json_integer_value(count) == 0;
+}
 
 // Print one line if the state of the drain has changed. shown: the line printed last, of `bytes`
 // bytes. Returns the progress of the drain.
@@ -219,10 +224,10 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 	if (strcmp(state, "done") == 0 || strcmp(state, "deadline") == 0) {
 		if (strcmp(state, "done") == 0) {
 			printf("lame-duck: done\n");
-		} else {
-			printf("lame-duck: interval expired, %s left\n", connections);
+			return DRAINED;
 		}
-		return DRAINED;
+		printf("lame-duck: interval expired, %s left\n", connections);
+		return is_zero(json_object_get(drain, "connections")) ? DRAINED : EXPIRED;
 	}
 	fflush(stdout);
 	return DRAINING;
@@ -252,7 +257,7 @@ static void warn_of_balancers(const struct weir_agent_options *options, const js
 		// true or absent: a balancer was notified, or an older agent does not report it
 		return;
 	}
-	if (progress == DRAINED) {
+	if (progress != DRAINING) {
 		fprintf(stderr, "weir-agent: warning: no balancer was notified: new connections "
 				"may still arrive\n");
 	} else if (options->then != NULL && !*warned &&
@@ -281,8 +286,11 @@ enum weir_agent_exit weir_local_lame_duck(const struct weir_agent_options *optio
 		if (progress == CANCELLED) { // the server must stay up after "ready"
 			return WEIR_AGENT_REFUSED;
 		}
-		if (progress == DRAINED) {
-			return options->then != NULL ? run_command(options->then) : r;
+		if (progress != DRAINING) {
+			return options->then != NULL ? run_command(options->then)
+			       : progress == EXPIRED && options->interval_ms > 0
+				       ? WEIR_AGENT_EXPIRED
+				       : WEIR_AGENT_DONE;
 		}
 		nanosleep(&pause, NULL);
 		r = send_command(options, "{\"command\": \"status\"}\n", &status);

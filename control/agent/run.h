@@ -12,6 +12,7 @@ enum weir_agent_exit {
 	WEIR_AGENT_REFUSED = 1,
 	WEIR_AGENT_USAGE = 2,
 	WEIR_AGENT_ABSENT = 3, // no decap on the interface, or no agent in the run directory
+	WEIR_AGENT_EXPIRED = 4, // the interval of lame-duck has expired, and connections are left
 };
 
 enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

@@ -79,6 +79,19 @@ def agent_waits_for_the_last_connection(lab):
 
 
 @scenario
+def lame_duck_with_connections_left_at_its_deadline_exits_with_4(lab):
+    lab.start_agent("--port", str(PORT))
+    with lab.listen() as listener:
+        connection = (lab.connect(), listener.accept()[0])
+        for interval, then, status in (("0.3s", (), 4), ("0.3s", ("--then", "true"), 0), ("0", (), 0)):
+            command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", interval,
+                                "--run-dir", lab.run_dir, *then)
+            assert command.process.wait(10) == status, command.tail()
+            assert "lame-duck: interval expired, 1 connection left" in command.tail(), command.tail()
+        finish(*connection)
+
+
+@scenario
 def agent_drains_while_an_application_changes_its_word(lab):
     """The drain waits until balancers acknowledge the state of the host. It does not wait for
     states that an application announces later."""
@@ -338,7 +351,7 @@ def uncountable_connections_do_not_end_a_drain(lab):
                             lab.run_dir)
         wait_for("progress", lambda: "an unknown number of connections left" in command.tail())
         drain["state"] = "deadline"
-        assert command.process.wait(5) == 0, command.tail()
+        assert command.process.wait(5) == 4, command.tail()
         listener.shutdown(socket.SHUT_RDWR)
 
 
