@@ -12,7 +12,7 @@ const char *weir_terminal_text(const char *text, char *buffer, size_t bytes) {
 		char piece[5];
 		size_t length;
 
-		if (c == '\\') {
+		if (c == '\\' && text[1] == 'x') {
 			length = (size_t)snprintf(piece, sizeof(piece), "\\\\");
 		} else if (c >= 0x20 && c < 0x7f) {
 			length = (size_t)snprintf(piece, sizeof(piece), "%c", c);

@@ -150,6 +150,18 @@ static void add_shed(char *notes, size_t *used, const json_t *row) {
 	}
 }
 
+static bool is_other_text(const json_t *value, const char *text) {
+	return json_is_string(value) && strcmp(json_string_value(value), text) != 0;
+}
+
+// Only panic mode lets a backend get new flows that is not ready, not healthy, or ejected.
+static bool is_used_in_panic_mode(const json_t *row) {
+	return json_is_true(json_object_get(row, "in_selection")) &&
+	       (is_other_text(json_object_get(row, "admin"), "ready") ||
+		       is_other_text(json_object_get(row, "health"), "healthy") ||
+		       json_is_true(json_object_get(row, "ejected")));
+}
+
 // Write the unusual properties of a backend as text. Returns notes.
 static const char *describe(const json_t *row, char notes[NOTES]) {
 	const char *word = json_string_value(json_object_get(row, "word"));
@@ -167,6 +179,9 @@ static const char *describe(const json_t *row, char notes[NOTES]) {
 	}
 	if (json_is_true(json_object_get(row, "ejected"))) {
 		add(notes, &used, "ejected");
+	}
+	if (is_used_in_panic_mode(row)) {
+		add(notes, &used, "gets new flows: panic mode");
 	}
 	add_drain(notes, &used, json_object_get(row, "drain"));
 	if (word != NULL && (strcmp(word, "lame-duck") == 0 || strcmp(word, "down") == 0)) {

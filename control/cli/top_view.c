@@ -249,6 +249,10 @@ static void print_events(FILE *out, const json_t *view, uint32_t width) {
 	json_array_foreach (json_object_get(view, "events"), i, event) {
 		json_t *row = json_copy(event);
 
+		if (json_is_null(
+			    json_object_get(row, "to"))) { // of a service: "up", "down", "drain"
+			json_object_set(row, "to", json_object_get(row, "source"));
+		}
 		if (width > 0) {
 			json_object_set_new(row, "time", clock_of(text_of(event, "time")));
 		}

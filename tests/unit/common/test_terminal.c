@@ -15,6 +15,7 @@ TEST(terminal_text_escapes) {
 		{"caf\xc3\xa9", "caf\\xc3\\xa9"},
 		{"tab\tnl\nCR\r\x7f", "tab\\x09nl\\x0aCR\\x0d\\x7f"},
 		{"\\x1b", "\\\\x1b"},
+		{"QUIT\\r\\n", "QUIT\\r\\n"},
 	};
 	char buffer[64];
 

@@ -53,42 +53,60 @@ TEST(notes_of_backends) {
 					"web/d    agent not probed: no keys\n");
 }
 
-TEST(note_of_a_limit_of_one_flow) {
-	json_t *rows = json_loads(JSON([{"service": "web", "name": "a", "agent": null,
-		"max_active_flows": 1, "counted_flows": 1}]),
-		0, NULL);
-	char *text = NULL;
+static char *within(const char *json, uint32_t width) {
+	json_t *rows = json_loads(json, 0, NULL);
+	char *text;
 	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(rows);
-	weir_show_backends_within(out, rows, 0);
+	weir_show_backends_within(out, rows, width);
 	fclose(out);
+	json_decref(rows);
+	return text;
+}
+
+TEST(note_of_a_limit_of_one_flow) {
+	char *text = within(JSON([{"service": "web", "name": "a", "agent": null, "max_active_flows": 1,
+		"counted_flows": 1}]),
+		0);
+
 	assert_non_null(strstr(text, "\nweb/a    at the limit of 1 active flow\n"));
 	free(text);
-	json_decref(rows);
+}
+
+TEST(notes_of_backends_used_in_panic_mode) {
+	char *text = within(JSON([
+		{"service": "web", "name": "a", "admin": "ready", "health": "refusing",
+			"in_selection": true},
+		{"service": "web", "name": "b", "admin": "ready", "health": "healthy",
+			"in_selection": true, "ejected": true},
+		{"service": "web", "name": "c", "admin": "ready", "health": "healthy",
+			"in_selection": true},
+		{"service": "web", "name": "d", "admin": "ready", "health": "refusing",
+			"in_selection": false}]),
+			0);
+
+	assert_non_null(strstr(text, "\nweb/a    gets new flows: panic mode\n"
+				     "web/b    ejected, gets new flows: panic mode\n"));
+	assert_null(strstr(text, "\nweb/c  "));
+	assert_null(strstr(text, "\nweb/d  "));
+	free(text);
 }
 
 // A backup that gets no new flows is nothing unusual, but its note explains why.
 TEST(notes_of_backups) {
-	json_t *rows = json_loads(
-		"[{\"service\": \"web\", \"name\": \"a\", \"backup\": true, \"in_selection\": "
-		"false}, {\"service\": \"web\", \"name\": \"b\", \"backup\": true, "
-		"\"in_selection\": true}, {\"service\": \"web\", \"name\": \"c\", \"backup\": "
-		"false, \"in_selection\": true}]",
-		0, NULL);
-	char *text = NULL;
-	size_t bytes;
-	FILE *out = open_memstream(&text, &bytes);
+	char *text = within(JSON([{"service": "web", "name": "a", "backup": true, "in_selection": false},
+		{"service": "web", "name": "b", "admin": "ready", "health": "healthy", "backup": true,
+			"in_selection": true},
+		{"service": "web", "name": "c", "admin": "ready", "health": "healthy", "backup": false,
+			"in_selection": true}]),
+		0);
 
-	assert_non_null(rows);
-	weir_show_backends_within(out, rows, 0);
-	fclose(out);
 	assert_non_null(strstr(text, "\nweb/a    backup\n"));
 	assert_non_null(strstr(text, "\nweb/b    backup in use\n"));
 	assert_null(strstr(text, "\nweb/c  "));
 	free(text);
-	json_decref(rows);
 }
 
 TEST(notes_of_weights_that_a_canary_has_set) {
@@ -102,22 +120,16 @@ TEST(notes_of_weights_that_a_canary_has_set) {
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		char rows[256], *text = NULL;
-		size_t bytes = 0;
-		FILE *out = open_memstream(&text, &bytes);
-		json_t *list;
+		char rows[256], *text;
 
 		snprintf(rows, sizeof(rows),
 			"[{\"service\": \"web\", \"name\": \"a\", \"runtime_weight\": 22, "
 			"\"canary\": %s}]",
 			cases[i].canary);
-		list = json_loads(rows, 0, NULL);
-		weir_show_backends_within(out, list, 0);
-		fclose(out);
+		text = within(rows, 0);
 		if (strstr(text, cases[i].note) == NULL) {
 			fail_msg("%s: %s", cases[i].note, text);
 		}
-		json_decref(list);
 		free(text);
 	}
 }
@@ -127,16 +139,9 @@ TEST(notes_of_weights_that_a_canary_has_set) {
 	"\"binds_refuse_ms\": 270000, \"open_flows\": " flows "}"
 
 TEST(backends_of_a_removed_service_after_its_deadline) {
-	json_t *rows = json_loads(
-		"[" REMOVED("a", "0") ", " REMOVED("b", "3") ", " REMOVED("c", "null") "]", 0,
-		NULL);
-	char *text = NULL;
-	size_t bytes;
-	FILE *out = open_memstream(&text, &bytes);
+	char *text = within(
+		"[" REMOVED("a", "0") ", " REMOVED("b", "3") ", " REMOVED("c", "null") "]", 0);
 
-	assert_non_null(rows);
-	weir_show_backends_within(out, rows, 0);
-	fclose(out);
 	assert_non_null(strstr(text, "\nweb/a    leaving, no open flow, removed binds refuse "
 				     "packets for another 4m30s\n"));
 	assert_non_null(strstr(text, "\nweb/b    leaving, open flows are reset, removed binds "
@@ -144,7 +149,6 @@ TEST(backends_of_a_removed_service_after_its_deadline) {
 	assert_non_null(strstr(
 		text, "\nweb/c    leaving, removed binds refuse packets for another 4m30s\n"));
 	free(text);
-	json_decref(rows);
 }
 
 TEST(words_of_ports_of_one_backend) {
@@ -204,19 +208,6 @@ static size_t widest_line(const char *text) {
 		widest = bytes > widest ? bytes : widest;
 	}
 	return widest;
-}
-
-static char *within(const char *json, uint32_t width) {
-	json_t *rows = json_loads(json, 0, NULL);
-	char *text;
-	size_t bytes;
-	FILE *out = open_memstream(&text, &bytes);
-
-	assert_non_null(rows);
-	weir_show_backends_within(out, rows, width);
-	fclose(out);
-	json_decref(rows);
-	return text;
 }
 
 // Columns without values are hidden first. If the table is still too wide, the least important

@@ -31,6 +31,10 @@
 	"{\"time_ms\": 1795382264092, \"service\": \"web\", \"backend\": \"b-none\", \"from\": " \
 	"\"healthy\", \"to\": \"refusing\", \"source\": \"check\", \"why\": \"timeout\"}"
 
+#define EVENT_OF_SERVICE \
+	"{\"time_ms\": 1795382264093, \"service\": \"web\", \"backend\": null, \"from\": " \
+	"null, \"to\": null, \"source\": \"down\", \"why\": \"0 of 3 backends eligible\"}"
+
 #define STATUS_OK {"status", "{\"ok\": true, \"result\": {\"level\": \"ok\", \"reasons\": []}}"}
 
 static const struct server_answer answers[] = {{"stats.show", FIRST "\n" SECOND},
@@ -49,7 +53,11 @@ static const char *line_of(const char *text, const char *word) {
 }
 
 TEST(once_prints_everything) {
-	struct server *server = server_start(SERVER_ANSWER, answers);
+	static const struct server_answer two_events[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT ", " EVENT_OF_SERVICE "]}"},
+		STATUS_OK, {0}};
+	struct server *server = server_start(SERVER_ANSWER, two_events);
 	struct outcome outcome =
 		RUN(server_folder(server), "top", "--once", "--interval=0.1", "--sort=new-flows");
 
@@ -58,7 +66,8 @@ TEST(once_prints_everything) {
 	expect_contains(outcome.out, "tcp_flags           10\n");
 	assert_null(strstr(outcome.out, "fragment"));
 	expect_contains(outcome.out, "web             3         2  no");
-	expect_contains(outcome.out, "b-none   healthy  refusing  timeout");
+	expect_contains(outcome.out, "web      b-none   healthy  refusing  timeout");
+	expect_contains(outcome.out, "web      -        -        down      0 of 3");
 	// Rows are sorted by new flows: 40, 2 and 0 per second.
 	assert_true(line_of(outcome.out, "b-many") < line_of(outcome.out, "b-few"));
 	assert_true(line_of(outcome.out, "b-few") < line_of(outcome.out, "b-none"));
