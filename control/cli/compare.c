@@ -63,7 +63,7 @@ static void print_notes(FILE *out, const json_t *result) {
 			" flow%s not replayed (recording full): use a shorter --for\n",
 			omitted, omitted == 1 ? " was" : "s were");
 	}
-	if (flows * 2 < began) {
+	if ((flows + omitted) * 2 < began) {
 		fprintf(out, "warning: most flows had not ended, or had no response: use a longer "
 			     "--for\n");
 	}

@@ -144,8 +144,9 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 	return false;
 }
 
-// Determine the state of weir-dataplane without weir-control. Returns false if weir-dataplane
-// cannot be forwarding packets, and adds the reason to the status.
+// Determine the state of weir-dataplane without weir-control, and add its problems to the status.
+// Returns false if it does not run, has no tables, or has a stalled worker, or if its pid is
+// unknown.
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);

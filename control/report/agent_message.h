@@ -128,8 +128,7 @@ enum weir_agent_kind {
 		"order") \
 	X(STEAL, "steal", \
 		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
-	X(SHED, "shed", \
-		"a shed answer about an order that is not the last order: late, or unsolicited")
+	X(SHED, "shed", "a shed answer about no order in progress, or older than the last answer")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,

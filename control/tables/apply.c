@@ -56,8 +56,8 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 		return 0;
 	}
 	if (id >= 0) {
-		// A backend with another address is another machine. The flows must stay at the old
-		// address, so remove the old backend and add a new one.
+		// The address has changed. Existing flows stay at the old address: its backend is
+		// leaving, and the new address becomes a backend with another id.
 		weir_backend_leave(state, (uint16_t)id);
 	}
 	id = weir_backend_id_find_leaving(state, service_id, config->name, &config->address);

@@ -29,8 +29,8 @@ void weir_buffers_fini(struct weir_buffers *buffers) {
 	}
 }
 
-// Returns the node whose pool a device on this socket uses. Virtual devices have no node or report
-// an arbitrary node, and ordinary pages have no node.
+// Returns the NUMA node of the pool that a device on this socket uses. It is the first node if the
+// device has none, and without huge pages, because ordinary pages belong to no node.
 static unsigned int node_of(int socket) {
 	if (socket < 0 || rte_eal_has_hugepages() == 0) {
 		socket = rte_socket_id_by_idx(0);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does work of weir-control several times a second. --publish
-// selects the work: building and publishing a selection, as after a change of weights; publishing
-// the headers of a backend; reading all counters; listing flows; or capturing packets. Called by
-// main.c.
+// Publisher: a second process that does work of weir-control --publications times a second.
+// --publish selects the work: building and publishing a selection, as after a change of weights;
+// publishing the headers of a backend; reading all counters; listing flows; or capturing packets.
+// Called by main.c.
 //
 // Threads: forked before EAL is started and before any thread exists. The second process maps the
-// segment separately through the file descriptor, and writes to it only on request.
+// segment separately through the file descriptor, and writes to it only between
+// weir_bench_publisher_go and weir_bench_publisher_pause.
 #pragma once
 
 #include <stdint.h>

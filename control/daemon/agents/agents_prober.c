@@ -45,7 +45,8 @@ struct weir_agents_prober {
 	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
 	uint64_t confirmed_ms; // when the last extra probe, which confirms a state, was sent
-	// Token bucket of new states: each accepted state adds WORD_MS to this time.
+	// Limits the probes that confirm new states: each one adds WORD_MS to this time, and none
+	// is sent if it is too far ahead of now.
 	uint64_t words_ms;
 	// serial number of the last state that the agent process with ID last.agent announced
 	uint32_t serial;

@@ -104,7 +104,8 @@ struct hop *weir_hop_find(
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
-// Process the state of a neighbour from the kernel; marks the entries that use this next hop.
+// Stores the kernel's state of a neighbour in its next hop. If its MAC address has changed, marks
+// the entries that use this next hop.
 void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *update);
 
 // Read the kernel's neighbour table for all next hops. If this fails, neighbours_stale stays set.

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Dataplane link: connects to the dataplane, receives the segment, detects the exit of the
-// dataplane, and reconnects. Retries every WEIR_LINK_RETRY_MS, and immediately when the dataplane's
-// socket appears.
+// dataplane, and reconnects. Retries every WEIR_LINK_RETRY_MS (WEIR_LINK_REFUSED_RETRY_MS after an
+// unsupported layout), and immediately when the dataplane's socket appears.
 //
 // Threads: the thread of the loop. The link waits for the dataplane's reply in libuv's thread pool,
 // so that a stalled dataplane does not block the loop. Each change of state is logged once: with
-// level info if the dataplane is not running or is starting, with level error for any other
-// failure.
+// level warn if the dataplane has exited, with level info if it does not run or is starting, with
+// level error for any other failure.
 #pragma once
 
 #include <uv.h>
