@@ -33,7 +33,7 @@ static void keep_backend(struct weir_state *state, uint16_t id,
 
 	if (!weir_forwarding_equal(&backend->forwarding, &forwarding)) {
 		set_forwarding(backend, &forwarding);
-		weir_state_touch_backend(state, id);
+		weir_state_mark_backend(state, id);
 	}
 	backend->backup = config->backup;
 	if (backend->weight_auto != config->weight_auto ||

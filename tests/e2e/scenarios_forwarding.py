@@ -116,6 +116,17 @@ def data_path_checks_use_the_mode(lab):
     carry_traffic(lab)
 
 
+def modes_on_the_wire(lab, load):
+    """Returns the modes of the IPv4 packets that the dataplane sends."""
+    protocols = {4: "ipip", 17: "gue", 47: "gre"}
+    vip = socket.inet_aton(VIP4)
+    with taps.Wire(lab.net, "lb0") as wire:
+        load.wait_for_more(50)
+        sent = [f for f in wire.read_received() if f[12:14] == b"\x08\x00"]
+    return {protocols[f[23]] for f in sent if f[23] in protocols} | {
+        "l2" for f in sent if f[30:34] == vip}
+
+
 @scenario(services=[web()])
 def mode_changes_under_load(lab):
     """A reload changes the mode of backends: no request fails, and open connections continue"""
@@ -129,6 +140,7 @@ def mode_changes_under_load(lab):
             lab.wait_published()
             assert {b["forwarding"] for b in lab.backends()} == {mode}
             load.wait_for_more(200)
+            assert modes_on_the_wire(lab, load) == {mode}
             for line in lines:
                 assert line.ask() == line.backend
         load.stop()

@@ -97,6 +97,7 @@ TEST(l2_uses_only_next_hops_on_the_link) {
 	assert_int_equal(lab_row(&lab, 0).forwarding, WEIR_FORWARDING_L2);
 	assert_false(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
 	assert_true(lab_row(&lab, 1).flags & WEIR_BACKEND_RESOLVED);
+	assert_int_equal(lab_row(&lab, 1).forwarding, WEIR_FORWARDING_L2);
 	assert_int_equal(lab_slots(&lab, 0, 1), LAB_TABLE_SIZE);
 	weir_tables_set_next_hop(lab.tables, 0, &gateway);
 	lab_publish(&lab);
@@ -107,6 +108,7 @@ TEST(l2_uses_only_next_hops_on_the_link) {
 	assert_int_equal(lab_row(&lab, 0).header[5], 8);
 	lab_apply(&lab, config);
 	assert_true(lab_row(&lab, 0).flags & WEIR_BACKEND_RESOLVED);
+	assert_int_equal(lab_row(&lab, 1).forwarding, WEIR_FORWARDING_IPIP);
 	lab_close(&lab);
 	lab_config_free(config);
 	lab_config_free(l2);
