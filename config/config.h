@@ -209,7 +209,10 @@ struct weir_config_health_check {
 	enum weir_config_via via; // for the types tcp, udp, dns, http, https and grpc
 	char path[256]; // http, https: default "/"
 	char host[256]; // Host header; default server_name, otherwise the backend's address
-	char body[256]; // text that the response's body must contain, "" = any body
+	// http, https: what the response's body must be or contain, one of them: a text, a regular
+	// expression (pattern.h), or a digest of 32 or 16 bytes; "" and no bytes = any body
+	char body[256], body_regex[256];
+	struct weir_config_bytes body_sha256, body_md5;
 	char ca_file[256]; // https: file of trusted CAs, "" = CAs of the system
 	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
 			       // address

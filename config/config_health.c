@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "config_keys.h"
+#include "pattern.h"
+#include "plural.h"
 
 #define TYPE(name) (1u << WEIR_CHECK_##name)
 #define HTTP_TYPES (TYPE(HTTP) | TYPE(HTTPS))
@@ -29,6 +31,9 @@ static const struct {
 	{"status_first", HTTP_TYPES, "\"http\" or \"https\""},
 	{"status_last", HTTP_TYPES, "\"http\" or \"https\""},
 	{"body", HTTP_TYPES, "\"http\" or \"https\""},
+	{"body_regex", HTTP_TYPES, "\"http\" or \"https\""},
+	{"body_sha256", HTTP_TYPES, "\"http\" or \"https\""},
+	{"body_md5", HTTP_TYPES, "\"http\" or \"https\""},
 	{"verify", TLS_TYPES, "\"https\" or \"grpc\""},
 	{"ca_file", TLS_TYPES, "\"https\" or \"grpc\""},
 	{"server_name", TLS_TYPES, "\"https\" or \"grpc\""},
@@ -58,6 +63,51 @@ static void check_types(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
+// Checks what the body of the response must be or contain.
+static void check_body(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	const struct {
+		const char *key;
+		bool is_set;
+		uint8_t bytes, wanted; // of a digest
+	} keys[] = {
+		{"body", check->body[0] != '\0', 0, 0},
+		{"body_regex", check->body_regex[0] != '\0', 0, 0},
+		{"body_sha256", check->body_sha256.count > 0, check->body_sha256.count, 32},
+		{"body_md5", check->body_md5.count > 0, check->body_md5.count, 16},
+	};
+	const char *first = NULL;
+	char why[WEIR_PATTERN_WHY_BYTES];
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+		const char *key = keys[i].key;
+
+		if (!weir_json_valid(read, key) || !keys[i].is_set) {
+			continue;
+		}
+		if (first != NULL) {
+			weir_json_error_at(reader, place, key,
+				"is not used with \"%s\"; remove one of the two", first);
+		} else if (weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET) {
+			weir_json_error_at(reader, place, key,
+				"cannot be checked in a response to %s; remove it, or use method "
+				"\"GET\"",
+				weir_config_method_name(check->method));
+		} else if (keys[i].bytes != keys[i].wanted) {
+			weir_json_error_at(reader, place, key,
+				"has %u byte%s; a digest of this kind has %u, or %u hexadecimal "
+				"digits",
+				keys[i].bytes, weir_plural(keys[i].bytes), keys[i].wanted,
+				2u * keys[i].wanted);
+		} else if (strcmp(key, "body_regex") == 0 &&
+			   weir_pattern_check(check->body_regex, why) < 0) {
+			weir_json_error_at(
+				reader, place, key, "is not a regular expression: %s", why);
+		}
+		first = key;
+	}
+}
+
 static void check_http(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "path") && check->path[0] != '/') {
@@ -72,12 +122,6 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 	}
 	if (weir_json_valid(read, "host") && strchr(check->host, ' ') != NULL) {
 		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
-	}
-	if (weir_json_valid(read, "body") && check->body[0] != '\0' &&
-		weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET) {
-		weir_json_error_at(reader, place, "body",
-			"cannot be checked in a response to %s; remove it, or use method \"GET\"",
-			weir_config_method_name(check->method));
 	}
 	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
 		check->status_first > check->status_last) {
@@ -272,6 +316,7 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 	if (weir_json_valid(read, "type")) {
 		check_types(reader, place, check, read);
 		check_http(reader, place, check, read);
+		check_body(reader, place, check, read);
 		check_tls(reader, place, check, read);
 		check_exchange(reader, place, check, read);
 	}

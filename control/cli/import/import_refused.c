@@ -32,7 +32,7 @@ static bool leave_out_element(struct weir_import *import, json_t *list, const js
 
 // Returns whether a health check remains useful without this key.
 static bool is_detail(const char *key) {
-	return strcmp(key, "host") == 0 || strcmp(key, "body") == 0 || strcmp(key, "path") == 0;
+	return strcmp(key, "host") == 0 || strncmp(key, "body", 4) == 0 || strcmp(key, "path") == 0;
 }
 
 static bool leave_out_check(struct weir_import *import, json_t *service,

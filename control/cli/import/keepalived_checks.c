@@ -54,6 +54,18 @@ static const struct weir_keepalived_rest rest[] = {
 	{NULL, NULL},
 };
 
+static const struct weir_keepalived_rest rest_of_url[] = {
+	{"digest", NULL}, // see read_body
+	{"regex", NULL},
+	{"regex_no_match", NULL},
+	{"regex_options", NULL},
+	{"regex_stack", NULL},
+	{"regex_min_offset", "body_regex searches the first 64 KiB of the body"},
+	{"regex_max_offset", "body_regex searches the first 64 KiB of the body"},
+	{"tls_compliant", NULL},
+	{NULL, NULL},
+};
+
 static const struct checker *find_checker(const char *keyword) {
 	for (size_t i = 0; i < sizeof(checkers) / sizeof(checkers[0]); i++) {
 		if (strcmp(checkers[i].name, keyword) == 0) {
@@ -65,6 +77,16 @@ static const struct checker *find_checker(const char *keyword) {
 
 bool weir_keepalived_is_checker(const char *keyword) {
 	return find_checker(keyword) != NULL;
+}
+
+static const struct weir_keepalived_statement *find_child(
+	const struct weir_keepalived_statement *block, const char *keyword) {
+	const struct weir_keepalived_statement *child = block->children;
+
+	while (child != NULL && strcmp(child->word[0], keyword) != 0) {
+		child = child->next;
+	}
+	return child;
 }
 
 // --- HTTP ---------------------------------------------------------------------------------
@@ -145,8 +167,63 @@ static void set_path(struct weir_import *import, const struct weir_keepalived_st
 	set_text(import, statement, check, "path", path);
 }
 
+// Sets the regular expression. Options become part of it, where PCRE2 has a letter for them.
+static void set_regex(struct weir_import *import, const struct weir_keepalived_statement *url,
+	const struct weir_keepalived_statement *regex, json_t *check) {
+	static const struct {
+		const char *option;
+		char letter;
+	} letters[] = {{"caseless", 'i'}, {"multiline", 'm'}, {"dotall", 's'}, {"extended", 'x'}};
+	const struct weir_keepalived_statement *options = find_child(url, "regex_options");
+	char flags[sizeof(letters) / sizeof(letters[0]) + 1] = "", text[PATH_BYTES];
+	size_t used = 0;
+
+	for (unsigned int i = 1; options != NULL && i < options->count; i++) {
+		size_t n = 0;
+
+		while (n < sizeof(letters) / sizeof(letters[0]) &&
+			strcmp(letters[n].option, options->word[i]) != 0) {
+			n++;
+		}
+		if (n == sizeof(letters) / sizeof(letters[0])) {
+			weir_import_note(import, &options->place, WEIR_IMPORT_DIFFERS,
+				options->word[i], "body_regex has no such option");
+		} else if (strchr(flags, letters[n].letter) == NULL) {
+			flags[used++] = letters[n].letter;
+			flags[used] = '\0';
+		}
+	}
+	snprintf(text, sizeof(text), "%s%s%s%s", used > 0 ? "(?" : "", flags, used > 0 ? ")" : "",
+		weir_keepalived_word(regex, 1));
+	set_text(import, regex, check, "body_regex", text);
+}
+
+// Sets what the body must be or contain: of a digest and a regular expression the digest.
+static void read_body(
+	struct weir_import *import, const struct weir_keepalived_statement *url, json_t *check) {
+	const struct weir_keepalived_statement *digest = find_child(url, "digest");
+	const struct weir_keepalived_statement *regex = find_child(url, "regex");
+
+	if (digest != NULL) {
+		set_text(import, digest, check, "body_md5", weir_keepalived_word(digest, 1));
+	}
+	if (regex == NULL) {
+		return;
+	}
+	if (digest != NULL) {
+		weir_import_note(import, &regex->place, WEIR_IMPORT_LEFT_OUT, "regex",
+			"a health check tests the body only once: using the digest");
+	} else if (find_child(url, "regex_no_match") != NULL) {
+		weir_import_note(import, &regex->place, WEIR_IMPORT_LEFT_OUT, "regex_no_match",
+			"a body must match body_regex: write a pattern for good bodies");
+	} else {
+		set_regex(import, url, regex, check);
+	}
+}
+
 static void read_url(
 	struct weir_import *import, const struct weir_keepalived_statement *url, json_t *check) {
+	read_body(import, url, check);
 	for (const struct weir_keepalived_statement *key = url->children; key != NULL;
 		key = key->next) {
 		const char *keyword = key->word[0], *value = weir_keepalived_word(key, 1);
@@ -157,14 +234,8 @@ static void read_url(
 			read_statuses(import, key, check);
 		} else if (strcmp(keyword, "virtualhost") == 0) {
 			set_text(import, key, check, "host", value);
-		} else if (strcmp(keyword, "digest") == 0) {
-			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "digest",
-				"Weir does not hash the body: set \"body\" of the health check to "
-				"a string that the body must contain");
 		} else {
-			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, keyword,
-				"Weir tests the body only with \"body\" of the health check: a "
-				"string that the body must contain");
+			weir_keepalived_note(import, key, rest_of_url);
 		}
 	}
 }
@@ -212,16 +283,6 @@ static void begin_check(const struct checker *checker,
 		json_object_set_new(check, "name", json_string("."));
 		json_object_set_new(check, "record", json_string("SOA"));
 	}
-}
-
-static const struct weir_keepalived_statement *find_child(
-	const struct weir_keepalived_statement *block, const char *keyword) {
-	const struct weir_keepalived_statement *child = block->children;
-
-	while (child != NULL && strcmp(child->word[0], keyword) != 0) {
-		child = child->next;
-	}
-	return child;
 }
 
 // Find the first URL with a path; keepalived ignores a URL without a path.

@@ -18,12 +18,15 @@ static void begin_report(struct weir_health_answer *answer) {
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check) {
 	answer->check = check;
-	answer->body_bytes = 0;
+	answer->grpc_bytes = 0;
 	answer->enough = false;
-	answer->found = check->body[0] == '\0';
 	answer->status = 0;
 	begin_report(answer);
-	weir_health_match_init(&answer->match, check->body, strlen(check->body), true);
+	weir_health_body_init(&answer->body, check);
+}
+
+void weir_health_answer_fini(struct weir_health_answer *answer) {
+	weir_health_body_fini(&answer->body);
 }
 
 // Returns whether the trimmed value equals this word, ignoring case.
@@ -99,12 +102,13 @@ static int read_status(const char *line, size_t bytes) {
 
 // Returns whether the headers alone determine the outcome. The headers are not sufficient if the
 // response is interim (1xx), if the check is of type gRPC (the body contains the result), or if the
-// status is good and the check still has to find its text in the body.
+// status is good and the check tests the body.
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
 
-	return check->type != WEIR_CHECK_GRPC && answer->status >= 200 && (answer->found || !good);
+	return check->type != WEIR_CHECK_GRPC && answer->status >= 200 &&
+	       (!weir_health_body_is_tested(check) || !good);
 }
 
 static void take_field(struct weir_health_answer *answer, const char *line, size_t bytes) {
@@ -146,22 +150,20 @@ bool weir_health_answer_header(struct weir_health_answer *answer, const char *li
 	return !answer->enough;
 }
 
+static bool take_grpc(struct weir_health_answer *answer, const char *data, size_t bytes) {
+	if (answer->grpc_bytes < sizeof(answer->grpc)) {
+		size_t room = sizeof(answer->grpc) - answer->grpc_bytes;
+
+		memcpy(answer->grpc + answer->grpc_bytes, data, bytes < room ? bytes : room);
+	}
+	answer->grpc_bytes += bytes;
+	return answer->grpc_bytes <= WEIR_HEALTH_BODY_BYTES;
+}
+
 bool weir_health_answer_body(struct weir_health_answer *answer, const char *data, size_t bytes) {
-	size_t room = WEIR_HEALTH_BODY_BYTES - answer->body_bytes;
-	bool all = bytes <= room;
-
-	if (answer->check->type == WEIR_CHECK_GRPC && answer->body_bytes < sizeof(answer->grpc)) {
-		size_t rest = sizeof(answer->grpc) - answer->body_bytes;
-
-		memcpy(answer->grpc + answer->body_bytes, data, bytes < rest ? bytes : rest);
-	}
-	if (!answer->found) {
-		answer->found = weir_health_match_take(&answer->match, data, all ? bytes : room) ==
-				WEIR_HEALTH_MATCH_FOUND;
-		answer->enough = answer->found;
-	}
-	answer->body_bytes += all ? bytes : room;
-	answer->enough |= !all;
+	answer->enough = !(answer->check->type == WEIR_CHECK_GRPC
+				   ? take_grpc(answer, data, bytes)
+				   : weir_health_body_take(&answer->body, data, bytes));
 	return !answer->enough;
 }
 
@@ -236,8 +238,8 @@ static enum weir_probe_outcome judge_grpc(
 		append_unknown_state(answer, detail, bytes);
 		return WEIR_PROBE_FAILED;
 	}
-	serving = answer->body_bytes <= sizeof(answer->grpc)
-			  ? weir_grpc_answer(answer->grpc, answer->body_bytes)
+	serving = answer->grpc_bytes <= sizeof(answer->grpc)
+			  ? weir_grpc_answer(answer->grpc, answer->grpc_bytes)
 			  : -1;
 	snprintf(detail, bytes, "%s",
 		serving < 0 ? "response is not a grpc.health.v1 message"
@@ -248,24 +250,25 @@ static enum weir_probe_outcome judge_grpc(
 }
 
 static enum weir_probe_outcome judge_http(
-	const struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
+	struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
 	const struct weir_config_health_check *check = answer->check;
 	bool good = status >= check->status_first && status <= check->status_last;
+	enum weir_probe_outcome outcome = good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 
-	if (good && !answer->found) {
-		snprintf(detail, bytes, "HTTP %ld, body without \"%.60s\"", status, check->body);
-		append_unknown_state(answer, detail, bytes);
-		return WEIR_PROBE_FAILED;
-	}
 	if (!good && status < 400) { // the server reports no error: name the expected range as well
 		snprintf(detail, bytes, "HTTP %ld, expected %u to %u", status, check->status_first,
 			check->status_last);
 	} else {
 		snprintf(detail, bytes, "HTTP %ld", status);
 	}
+	if (good) {
+		outcome = weir_health_body_judge(&answer->body, detail, bytes);
+	}
 	append_unknown_state(answer, detail, bytes);
-	describe_load(answer, detail, bytes);
-	return good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
+	if (outcome == WEIR_PROBE_PASSED || !good) {
+		describe_load(answer, detail, bytes);
+	}
+	return outcome;
 }
 
 enum weir_probe_outcome weir_health_answer_judge(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Answer: parses the response to an HTTP probe and determines the outcome of the probe.
-// health_http.c passes the parts of the response as they arrive. The body is not stored, except the
-// first bytes of a gRPC answer.
+// health_http.c passes the parts of the response as they arrive. Of the body only the first bytes
+// of a gRPC answer are stored, and what health_body.h stores.
 //
 // The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
 // lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status,
@@ -10,26 +10,22 @@
 // shown in the detail, and otherwise ignored. The load is read from ORCA headers if the check is
 // configured with orca.
 //
-// Threads: any; no I/O, no allocation.
+// Threads: any; no I/O.
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "health_body.h"
 #include "health_grpc.h"
-#include "health_match.h"
 #include "health_probe.h"
 #include "orca.h"
 
-#define WEIR_HEALTH_BODY_BYTES 65536 // maximum number of bytes read of a body
-
 struct weir_health_answer {
 	const struct weir_config_health_check *check;
-	size_t body_bytes; // bytes of the body received so far
+	struct weir_health_body body; // types http and https
 	bool enough; // no further part can change the outcome
-	struct weir_health_match match; // search for check->body; unused if check->body is empty
-	bool found; // check->body was found in the body
 	int status; // HTTP status of the last status line; 0 = no status line yet
 	struct weir_report report; // report read from the headers
 	bool has_unknown_state; // a header X-Weir-State contained an unknown word
@@ -39,11 +35,14 @@ struct weir_health_answer {
 	int grpc_status; // -1 = not received
 	char grpc_message[48];
 	uint8_t grpc[WEIR_GRPC_ANSWER_BYTES]; // type grpc: first bytes of the body
+	size_t grpc_bytes; // type grpc: length of the body so far
 };
 
 // check: borrowed.
 void weir_health_answer_init(
 	struct weir_health_answer *answer, const struct weir_config_health_check *check);
+// All zero is allowed. May be called again.
+void weir_health_answer_fini(struct weir_health_answer *answer);
 
 // Processes one line of the response, with its end of line: a status line, a header, or the empty
 // line after the headers. A status line begins a new answer. Returns whether to read more of the

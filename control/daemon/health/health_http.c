@@ -74,6 +74,7 @@ static void put_back(struct weir_health_http *http) {
 	uv_timer_stop(&http->timer);
 	weir_health_relay_free(http->relay);
 	http->relay = NULL;
+	weir_health_answer_fini(&http->answer);
 	curl_easy_cleanup(http->transfer.easy);
 	http->transfer.easy = NULL;
 	curl_slist_free_all(http->headers);

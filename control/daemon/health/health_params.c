@@ -45,10 +45,17 @@ static bool is_same_exchange(
 	       weir_address_equal(&a->address, &b->address);
 }
 
+static bool is_same_body(
+	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
+	return strcmp(a->body, b->body) == 0 && strcmp(a->body_regex, b->body_regex) == 0 &&
+	       is_same_bytes(&a->body_sha256, &b->body_sha256) &&
+	       is_same_bytes(&a->body_md5, &b->body_md5);
+}
+
 static bool is_same_request(
 	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
 	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
-	       strcmp(a->body, b->body) == 0 && strcmp(a->ca_file, b->ca_file) == 0 &&
+	       is_same_body(a, b) && strcmp(a->ca_file, b->ca_file) == 0 &&
 	       strcmp(a->server_name, b->server_name) == 0 &&
 	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
 	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&

@@ -19,6 +19,34 @@ static const json_t *health_check(const struct lab *lab) {
 	return json_object_get(service(lab, 0), "health_check");
 }
 
+TEST(digest_or_regex_of_a_body) {
+	struct lab lab = with_checker("HTTP_GET { url { path /x\n digest "
+				      "900150983cd24fb0d6963f7d28e17f72\n regex abc } }");
+
+	assert_string_equal(
+		text_in(health_check(&lab), "body_md5"), "900150983cd24fb0d6963f7d28e17f72");
+	assert_null(json_object_get(health_check(&lab), "body_regex"));
+	expect_note(&lab, 8, "using the digest");
+	done(&lab);
+	lab = with_checker(
+		"HTTP_GET { url { path /x\n regex \"state: *up$\"\n regex_options caseless "
+		"multiline utf\n regex_max_offset 9 } }");
+	assert_string_equal(text_in(health_check(&lab), "body_regex"), "(?im)state: *up$");
+	expect_note(&lab, 8, "body_regex has no such option");
+	expect_note(&lab, 9, "searches the first 64 KiB");
+	done(&lab);
+	lab = with_checker("HTTP_GET { url { path /x\n regex down\n regex_no_match } }");
+	assert_null(json_object_get(health_check(&lab), "body_regex"));
+	expect_note(&lab, 7, "write a pattern for good bodies");
+	done(&lab);
+	// the check remains without what Weir refuses
+	lab = with_checker("HTTP_GET { url { path /x\n digest 9001 } }");
+	assert_string_equal(text_in(health_check(&lab), "path"), "/x");
+	assert_null(json_object_get(health_check(&lab), "body_md5"));
+	expect_note(&lab, 1, "has 2 bytes");
+	done(&lab);
+}
+
 TEST(checkers_become_a_health_check) {
 	struct lab lab = with_checker("HTTP_GET { url { path /x\n status_code 200-204\n"
 				      "virtualhost own }\n connect_port 81\n connect_timeout 9 }");

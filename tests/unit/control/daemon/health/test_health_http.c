@@ -117,6 +117,32 @@ TEST(http_probe_requires_the_text_in_the_body) {
 		"HTTP 200, body without \"not in it\"");
 }
 
+// nginx sends "ok". md5sum and sha256sum have the same digests.
+TEST(http_probe_requires_the_digest_or_a_match_of_the_body) {
+	struct weir_config_health_check check = check_of("/healthz");
+
+	check.body_sha256.count = 32;
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
+		"HTTP 200, body_sha256 is "
+		"2689367b205c16ce32ed4200942b8b8b1e262dfc70d9bc9fbc77c49699a4f1df");
+	check.body_sha256.count = 0;
+	check.body_md5 = (struct weir_config_bytes){
+		16, {0x44, 0x4b, 0xcb, 0x3a, 0x3f, 0xcf, 0x83, 0x89, 0x29, 0x6c, 0x49, 0x46, 0x7f,
+			    0x27, 0xe1, 0xd6}};
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+	strcpy(check.path, "/broken"); // the status arrives before the error
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
+	strcpy(check.path, "/large"); // the digest needs the whole body
+	check.timeout_ms = 300;
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
+	check = check_of("/healthz");
+	strcpy(check.body_regex, "^(ok|fine)$");
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+	strcpy(check.body_regex, "^k");
+	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
+		"HTTP 200, body does not match \"^k\"");
+}
+
 TEST(http_probe_uses_the_method) {
 	struct weir_config_health_check check = check_of("/method");
 

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "pattern.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#define LIMIT_NS 5000000 // CPU time of a search
+#define ITEMS 16u // of the pattern, from one look at the time to the next
+#define BRANCHES_MOST 100000u // about 2 ms
+#define HEAP_KIB 1024u // for positions to which the search may return
+
+struct search {
+	int64_t until_ns;
+	uint32_t items; // of the pattern that were tried
+};
+
+static int64_t cpu_ns(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+// pcre2_set_match_limit does not limit the time: an item such as \w+ may read the whole data each
+// time. So PCRE2 calls check_time before each item.
+static pcre2_code *compile(const char *pattern, int *error, size_t *at) {
+	return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+		PCRE2_NEVER_UTF | PCRE2_AUTO_CALLOUT, error, at, NULL);
+}
+
+static int check_time(pcre2_callout_block *block, void *context) {
+	struct search *search = context;
+
+	(void)block;
+	return ++search->items % ITEMS == 0 && cpu_ns() > search->until_ns ? PCRE2_ERROR_MATCHLIMIT
+									   : 0;
+}
+
+int weir_pattern_check(const char *pattern, char why[WEIR_PATTERN_WHY_BYTES]) {
+	PCRE2_UCHAR text[WEIR_PATTERN_WHY_BYTES - 32] = "";
+	size_t at = 0;
+	int error = 0;
+	pcre2_code *code = compile(pattern, &error, &at);
+
+	if (code != NULL) {
+		pcre2_code_free(code);
+		return 0;
+	}
+	(void)pcre2_get_error_message(error, text, sizeof(text));
+	snprintf(why, WEIR_PATTERN_WHY_BYTES, "%s at character %zu", (const char *)text, at + 1);
+	return error == PCRE2_ERROR_NOMEMORY ? -ENOMEM : -EINVAL;
+}
+
+static int search(const pcre2_code *code, const void *data, size_t bytes) {
+	pcre2_match_context *limits = pcre2_match_context_create(NULL);
+	pcre2_match_data *match = pcre2_match_data_create(1, NULL);
+	struct search search = {.until_ns = cpu_ns() + LIMIT_NS};
+	int r = PCRE2_ERROR_NOMEMORY;
+
+	if (limits != NULL && match != NULL) {
+		pcre2_set_callout(limits, check_time, &search);
+		pcre2_set_match_limit(limits, BRANCHES_MOST);
+		pcre2_set_heap_limit(limits, HEAP_KIB);
+		r = pcre2_match(code, data, bytes, 0, 0, match, limits);
+	}
+	pcre2_match_data_free(match);
+	pcre2_match_context_free(limits);
+	return r >= 0                      ? 1
+	       : r == PCRE2_ERROR_NOMATCH  ? 0
+	       : r == PCRE2_ERROR_NOMEMORY ? -ENOMEM
+					   : -E2BIG;
+}
+
+int weir_pattern_search(const char *pattern, const void *data, size_t bytes) {
+	size_t at;
+	int error, r;
+	pcre2_code *code = compile(pattern, &error, &at);
+
+	if (code == NULL) {
+		return -ENOMEM;
+	}
+	r = search(code, data, bytes);
+	pcre2_code_free(code);
+	return r;
+}
