@@ -71,8 +71,8 @@ static bool is_first(const struct parser *parser, uint32_t i) {
 	return find(parser, name, strlen(name), 0) == i;
 }
 
-// Returns the option that the user probably meant: the name that is most similar to a word, or the
-// only name that starts with the word. NULL = no such name.
+// Returns the name of the option that the user probably meant: the only name that starts with
+// `name`, otherwise the most similar name. NULL = no such name.
 static const char *near_name(const struct parser *parser, const char *name) {
 	const char *names[WEIR_OPTIONS_MAX + WEIR_OPTIONS_STANDARD], *begins = NULL;
 	uint32_t count = 0, beginning = 0;

@@ -5,8 +5,8 @@
 // "--", after which every word is an operand. Every program also has --help, -h and --version, -V.
 // Long names cannot be abbreviated: a script must not break when an option is added.
 //
-// Messages have the same form in every program: one line with the error and its remedy, such as
-// `--timeout: "1s" is not a whole number; use 1 to 3600000`.
+// Messages have the same form in every program: one line with the error and, in most cases, its
+// remedy, such as `--timeout: "1s" is not a whole number; use 1 to 3600000`.
 //
 // glibc's argp and getopt are not used. With ARGP_NO_ERRS or opterr = 0, they do not report the
 // unknown word, so messages could not suggest the nearest option. Each program would still need
@@ -35,7 +35,9 @@ struct weir_option_list {
 };
 
 struct weir_command_line {
-	uint64_t given; // bit i: the option of row i is on the command line
+	// Bit i: the option of row i is on the command line. If several rows have the name of the
+	// option, only the bit of the first row is set.
+	uint64_t given;
 	bool help, version;
 	const char *operand[WEIR_OPERANDS_MAX]; // pointers into argv
 	int operands;
@@ -48,8 +50,9 @@ struct weir_command_line {
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes);
 
-// Find the command that the first operand names. commands: the list for --help, such as "run FILE".
-// Only the part before the space is the command's name. Returns 0, or -EINVAL with one line in why.
+// Find the command that the first operand names. commands: the list for --help, at most 16 elements
+// such as "run FILE". The part before the space is the command's name, at most 31 characters.
+// Returns 0, or -EINVAL with one line in why.
 int weir_command_line_command(const struct weir_option_word *commands,
 	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Options shared by several programs: the run directory, with the sockets of weir-dataplane and
-// weir-control, and the log levels.
+// Options that several programs share: default values of the run directory, users and groups, and
+// the rows of --log-level and --log-format.
 #pragma once
 
 #include <sys/un.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Writes durations as text. All messages and tables use this notation.
+// Writes durations as text, for messages and tables.
 //
 // Threads: any.
 #pragma once

@@ -5,8 +5,9 @@
 // or close(2). Closing a TCP socket with SO_LINGER can block for a time that the sender chose. With
 // the functions below, a signal interrupts such a wait within two milliseconds.
 //
-// Threads: any. Each thread gets its own timer at its first call; after fork(2), the child has no
-// timer. The functions use SIGVTALRM, so programs must not use this signal.
+// Threads: any. Each thread gets its own timer at its first call. No signal interrupts the wait if
+// the timer cannot be created, or in a child that a thread with a timer has forked, because
+// fork(2) copies no timer. The functions use SIGVTALRM, so programs must not use this signal.
 #pragma once
 
 #include <stddef.h>

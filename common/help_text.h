@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The text of --help, from the table that parses the command line (option.h). Lines have at most 80
-// characters, except usage, examples and option names, which are not wrapped.
+// characters, except usage, examples and names, which are not wrapped.
 //
 // Threads: any. Writes only to the caller's buffer; the text is truncated to its size.
 #pragma once

@@ -55,8 +55,8 @@ static bool has_room(int fd) {
 	return poll(&wanted, 1, 0) == 1 && (wanted.revents & POLLOUT) != 0;
 }
 
-// Write a line with a single write(2), so that lines of two processes on one terminal do not mix.
-// Returns whether all bytes were written.
+// Write a line with one write(2) if the descriptor takes all bytes, so that lines of two processes
+// on one terminal do not mix. Returns whether all bytes were written.
 static bool write_bytes(int fd, const char *bytes, size_t count) {
 	size_t done = 0;
 

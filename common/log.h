@@ -11,8 +11,9 @@
 // and counted. The writing thread must not wait, because it also does other work, such as resetting
 // the watchdog. The number of dropped records is logged before the next record that can be written.
 //
-// Threads: any except workers, which make no system calls. Each record is written with one system
-// call, so records of several threads do not mix. No globals.
+// Threads: any except workers, which make no system calls. Each record is written with one write(2)
+// or sendto(2), so records of several threads do not mix; only a descriptor that takes a part of a
+// record needs more calls. No globals.
 #pragma once
 
 #include <stdbool.h>
@@ -96,6 +97,6 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
 // Write an error for a user who has just started the program from a shell. If the sink is text, the
-// line has no time and no level.
+// line has no time and no level, its unsafe characters are not replaced, and writing it can block.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Suppresses repeated log lines: after a line was written WEIR_LOG_BURST times within
-// WEIR_LOG_WINDOW_MS, further equal lines are suppressed until the window ends. Then one line
-// reports the number of suppressed lines. A window also ends if another line needs the same table
-// entry because of a hash collision.
+// WEIR_LOG_WINDOW_MS, further equal lines of the same level are suppressed until the window ends.
+// Then one line reports the number of suppressed lines. A window also ends if another line needs
+// the same table entry because of a hash collision.
 //
-// Threads: any thread that may log. Counting a line and writing a summary take a lock.
+// Threads: any thread that may log. Counting a line and writing a summary take a lock, except in
+// weir_log_limit_free.
 #pragma once
 
 #include <stdint.h>
@@ -22,7 +23,7 @@ struct weir_log_limit;
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret);
 // For each suppressed line, log how often it was suppressed. Then remove the filter from the log.
-// NULL is allowed.
+// No other thread may use the log meanwhile. NULL is allowed.
 void weir_log_limit_free(struct weir_log_limit *limit);
 
 // For each window that has ended, log the number of suppressed lines. Call about once a second.

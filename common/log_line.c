@@ -61,7 +61,7 @@ static size_t take_character(const unsigned char *text, uint32_t *ret) {
 }
 
 // Returns whether a character must be replaced: a control character, a line or paragraph separator,
-// or a mark that changes the text direction.
+// a mark that changes the text direction, or a byte order mark.
 static bool is_unwanted(uint32_t c) {
 	return c < ' ' || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
 	       (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;

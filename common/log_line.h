@@ -2,10 +2,11 @@
 //
 // Encodes a log record as bytes; used by log.c only. Keeps no state; reads the time of day.
 //
-// The result is one line of text, one JSON object on one line, or one journal datagram. The result
-// has exactly the given fields, regardless of the contents of the message and the fields. Control
-// characters, invalid UTF-8, line and paragraph separators, and marks that change the text
-// direction become '?'. Long text is truncated between characters.
+// The result is one line of text, one JSON object on one line, or one journal datagram. The
+// contents of the message and of the fields cannot add a field. Control characters, invalid UTF-8,
+// line and paragraph separators, byte order marks, and marks that change the text direction become
+// '?'. Long text is truncated; a character that is cut becomes '?' or is left out. A field for
+// which the buffer has no room is left out.
 //
 // Threads: any.
 #pragma once

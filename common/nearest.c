@@ -49,8 +49,9 @@ static uint32_t common_prefix(const char *a, const char *b) {
 	return length;
 }
 
-// Returns the candidate that has the longest common prefix with the word, if the prefix is at least
-// half of the word. Example: "least-loaded" for "leastconn".
+// Returns the candidate that has the longest common prefix with the word, if the prefix has at
+// least PREFIX_MIN letters and is at least half of the word, otherwise NULL. Example:
+// "least-loaded" for "leastconn".
 static const char *same_beginning(const char *word, const char *const *candidates, uint32_t count) {
 	const char *best = NULL;
 	uint32_t longest = 0, half = (uint32_t)(strlen(word) + 1) / 2;
@@ -79,7 +80,7 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 		}
 	}
 	// The maximum distance is a third of the length of the word. For a short word, the maximum
-	// is 2 ("nmae" for "name").
+	// is 2 ("nmae" for "name"), but less than the length of the word.
 	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
 		least < strlen(word)) {
 		return nearest;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// "Did you mean": finds the known word nearest to a mistyped word. Used for keys of the
-// configuration and of scenarios, for commands and for options.
+// "Did you mean": finds the known word nearest to a mistyped word. Used for keys and values of the
+// configuration and of scenarios, for commands, and for options and their values.
 //
 // Threads: any.
 #pragma once

@@ -13,10 +13,11 @@
 enum weir_option_kind {
 	WEIR_OPTION_FLAG, // no value: sets a bool
 	WEIR_OPTION_CONSTANT, // no value: sets an integer or enum to .constant
-	WEIR_OPTION_TEXT, // const char *, points into argv; .min to .max bytes long, .max 0 = any
+	// const char *, points into argv; .min to .max bytes long, .max 0 = no maximum
+	WEIR_OPTION_TEXT,
 	WEIR_OPTION_NUMBER, // whole number from .min to .max
-	WEIR_OPTION_SCALED, // a whole number, which can be written with k for thousands or M for
-			    // millions: 1.5M
+	WEIR_OPTION_SCALED, // a whole number from .min to .max, which can be written with k for
+			    // thousands or M for millions: 1.5M
 	WEIR_OPTION_REAL, // double from .least to .most, with an optional k or M
 	WEIR_OPTION_SECONDS, // seconds with a fraction, or 500ms, 60s, 2m, 1h; stored as
 			     // milliseconds, .min to .max
@@ -79,7 +80,8 @@ struct weir_option {
 bool weir_option_has_value(const struct weir_option *option);
 
 // Store the value of an option in the program's options. value: NULL for an option that has no
-// value. Returns 0, or -EINVAL with one line in why and options unchanged.
+// value. option: not a heading. Returns 0, or -EINVAL with one line in why and options unchanged
+// (for WEIR_OPTION_CUSTOM, as .take leaves them).
 int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 

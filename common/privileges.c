@@ -15,7 +15,7 @@
 
 #define FALLBACK_USER "nobody"
 
-// Finds a user by name or numeric ID.
+// Finds a user by name or numeric ID. The user must be in the account database, even with an ID.
 static const struct passwd *find_user(const char *name) {
 	const struct passwd *entry = getpwnam(name);
 	uint32_t uid;

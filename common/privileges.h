@@ -28,8 +28,8 @@ struct weir_run_as {
 int weir_privileges_resolve(const char *user, const char *group, const char *default_group,
 	struct weir_run_as *ret, char *why, size_t why_bytes);
 
-// Switch permanently (NO_NEW_PRIVS, empty bounding set) to this user and group, and keep only these
-// capabilities.
+// Switch permanently (NO_NEW_PRIVS, and with CAP_SETPCAP an empty bounding set) to this user and
+// group, and keep only these capabilities. If run_as->change is false, the user and group stay.
 // Returns 0 or negative errno; on failure the process must exit, because it may still have root's
 // rights.
 int weir_privileges_become(const struct weir_run_as *run_as, const cap_value_t *kept, int count);

@@ -20,8 +20,9 @@ int weir_text_file_read_regular(const char *file, size_t most, char **ret, size_
 // Writes the whole text at the position of the descriptor. Returns 0 or negative errno.
 int weir_text_file_write(int fd, const char *text);
 
-// The three functions below are for the state files of a program. They do not block and do not
-// follow links, because another user may have replaced the file with a pipe, a device or a link.
+// The three functions below are for the state files of a program. They do not wait for the other
+// end of a pipe and do not follow a link to the file, because another user may have replaced the
+// file with a pipe, a device or a link.
 
 // Open a regular file; flags, mode: as for open(2). Returns a descriptor, owned by the caller,
 // -EINVAL (not a regular file), -ELOOP (a link), or another negative errno.

@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-// Returns whether users other than root and the owner have permission to write the file.
+// Returns whether users other than root, the owner and the members of root's group have permission
+// to write the file.
 bool weir_file_others_write(const struct stat *file);
-// Returns whether only root and the user of this process can change the file.
+// Returns whether only root, root's group and the effective user of this process can change the
+// file.
 bool weir_file_is_trusted(const struct stat *file);
