@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The configuration: one JSON file, read by every program of Weir. docs/reference/configuration.md
-// documents it; the build generates weir.schema.json from the documentation and from config_keys.c.
+// The configuration: one JSON file, read by weir-dataplane, weir-control, weirctl and weir-pcap.
+// docs/reference/configuration.md documents it; the build generates weir.schema.json from the
+// documentation and from config_keys.c.
 //
-// A file with an error is refused as a whole. Every error is reported with line, JSON path, reason
-// and remedy. Unknown keys and repeated keys are errors. A file without errors may have warnings.
-// Warnings are reported in the same form.
+// A file with an error is refused as a whole. Errors are reported with line, JSON path, reason and
+// remedy: all errors up to WEIR_JSON_ERRORS_MAX, but only the first syntax error. Unknown keys and
+// repeated keys are errors. A file without errors may have warnings. Warnings are reported in the
+// same form.
 //
-// Threads: any. A configuration does not change after it is read. No globals, no logging.
+// Threads: any. Functions that get a const configuration do not change it. No globals, no logging.
 #pragma once
 
 #include <stdbool.h>
@@ -63,7 +65,8 @@ struct weir_config_port {
 	// Number of low bits of source_ipv4 that vary from flow to flow; 0 = one address.
 	uint8_t source_ipv4_bits;
 	struct weir_address source_ipv6;
-	// Receive queues; 0 = one per worker, or with AF_XDP all queues of the interface.
+	// Receive queues; 0 = one per worker (PCI devices), all queues of the interface (AF_XDP),
+	// or 1 (other devices).
 	uint16_t queues;
 	int line; // line in the file
 };
@@ -149,8 +152,9 @@ struct weir_config_flow_control {
 				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
-	// A backend gets no new flows if its accept queue has at least this percentage of the
-	// connections that the queue can hold. 0 = ignore the queue; default 75
+	// A backend counts as being at its limit of active flows from when its accept queue has at
+	// least this percentage of the connections that the queue can hold, until the queue has
+	// less than half of that. 0 = ignore the queue; default 75
 	uint32_t accept_queue_percent;
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
@@ -213,9 +217,9 @@ struct weir_config_health_check {
 	// expression (pattern.h), or a digest of 32 or 16 bytes; "" and no bytes = any body
 	char body[256], body_regex[256];
 	struct weir_config_bytes body_sha256, body_md5;
-	char ca_file[256]; // https: file of trusted CAs, "" = CAs of the system
-	char server_name[256]; // https: SNI, and the name to verify; "" = host, otherwise the
-			       // address
+	char ca_file[256]; // https, grpc with tls: file of trusted CAs, "" = CAs of the system
+	// https, grpc with tls: SNI, and the name to verify; "" = host, otherwise the address
+	char server_name[256];
 	char grpc_service[256]; // grpc: "" = the server as a whole
 	char send[256]; // agent-check: the line to send; tcp, udp: the bytes to send; "" = none
 	char expect[256]; // tcp, udp: the bytes to expect, "" = none
@@ -227,17 +231,17 @@ struct weir_config_health_check {
 	struct weir_address address; // dns: address that a record must have; family 0 = none
 	// exec: the program; its arguments can contain {address}, {port}, {service} and {backend}
 	struct weir_config_command command;
-	bool weight_from_exit; // exec: exit statuses from 2 on are weights
+	bool weight_from_exit; // exec: the exit status n means the weight n - 2, for n >= 2
 	enum weir_config_method method; // http, https
 	bool tls; // grpc: use TLS
 	bool verify; // https, grpc with tls: verify the certificate
-	bool orca; // http, https: request and use load reports in the headers
+	bool orca; // http, https, grpc: request and use load reports in the headers
 	uint16_t port; // 0 = the port of weir_config_checked_bind
 	uint16_t status_first, status_last; // http, https: default 200..399
-	uint32_t interval_ms, timeout_ms; // default 1000, 500
+	uint32_t interval_ms, timeout_ms; // default 1000, 500; of agent_check 2000, 1000
 	// interval after a failed check, until `fall` checks have failed; 0 = interval_ms
 	uint32_t retry_interval_ms;
-	uint32_t rise, fall; // default 2, 3
+	uint32_t rise, fall; // default 2, 3; of agent_check always 1, 1
 };
 
 // Slow start of backends that became healthy (slow_start.h).
@@ -305,9 +309,9 @@ enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 
 struct weir_config_drain {
 	enum weir_config_at_deadline at_deadline; // default keep
-	// How long open TCP connections of a removed bind or service continue; default 60000. With
-	// 0, the connections of a removed service end immediately, and the connections of a removed
-	// bind have no deadline.
+	// Time until on_backend_down applies to the open TCP connections of a removed bind or
+	// service; default 60000. With 0, the connections of a removed service end immediately, and
+	// the connections of a removed bind have no deadline.
 	uint32_t removed_ms;
 };
 
@@ -353,7 +357,7 @@ struct weir_config_service {
 	// fewer than quorum - hysteresis backends are eligible.
 	uint32_t quorum, hysteresis;
 	// 0..100, default 0: the backups get new flows while less than this share of the primary
-	// backends (without `backup`) is eligible, and while no primary backend is eligible
+	// backends (without `backup`) is eligible, or no primary backend is eligible
 	uint32_t backup_below_percent;
 	enum weir_config_on_backend_down on_backend_down; // default keep
 	struct weir_config_drain drain;
@@ -396,12 +400,13 @@ struct weir_config {
 	uint32_t service_count;
 };
 
-// Read a configuration: weir_config_read from a file, weir_config_parse from text that ends with a
-// NUL. Return 0, -EINVAL (errors has at least one error), -ENOMEM, or the negative errno of reading
-// the file (errors also describes this error). A valid configuration may have warnings. Release
-// errors with weir_config_errors_fini after each call, even after a successful call.
+// Read a configuration: weir_config_read from a file or pipe, weir_config_parse from `bytes` bytes
+// of text that a NUL follows. Return 0, -EINVAL (errors has at least one error), -ENOMEM, or the
+// negative errno of reading the file (errors also describes this error). A valid configuration may
+// have warnings. Release errors with weir_config_errors_fini after each call, even after a
+// successful call.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
-// Like weir_config_read, but fails without waiting if the file is not a regular file.
+// Like weir_config_read, but returns -EINVAL without waiting if the file is not a regular file.
 int weir_config_read_regular(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
@@ -443,7 +448,8 @@ static inline bool weir_config_command_equal(
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// Returns the protocol of the packets of a check: IPPROTO_TCP or IPPROTO_UDP.
+// Returns the protocol of the bind that a check uses: IPPROTO_UDP for the types udp and dns,
+// IPPROTO_TCP for all other types, even if their packets are not TCP (ping) or if they send none.
 uint8_t weir_config_check_protocol(enum weir_config_check check);
 // Returns the bind that the health check of a service uses: the first bind of the protocol of the
 // check, if the service has one and the check is over UDP or uses the data path; otherwise the
@@ -464,7 +470,8 @@ bool weir_config_expects(const struct weir_config_health_check *check);
 uint32_t weir_config_checked_vips(
 	const struct weir_config_service *service, struct weir_address *ret);
 
-// Convert addresses to and from text. A buffer of INET6_ADDRSTRLEN is large enough.
+// Convert addresses to and from text. A buffer of INET6_ADDRSTRLEN is large enough. An address that
+// is not set becomes "-".
 const char *weir_address_format(const struct weir_address *address, char *buffer, size_t bytes);
 int weir_address_parse(const char *text, struct weir_address *ret); // 0, -EINVAL
 bool weir_address_equal(const struct weir_address *a, const struct weir_address *b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The values that configuration keys accept as words, such as "poll" for "idle", and functions that
-// search these lists.
+// return the word of a value.
 #include <netinet/in.h>
 
 #include "config_keys.h"

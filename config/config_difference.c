@@ -8,7 +8,8 @@
 
 #include "config_keys.h"
 
-#define TEXT_BYTES 520 // enough for 255 bytes in hexadecimal digits, or with escapes
+// enough for 255 bytes in hexadecimal digits, or with escapes; a longer command is truncated
+#define TEXT_BYTES 520
 #define WHAT_BYTES 640
 // Shown instead of a secret value, because differences are logged and shown to users who cannot
 // read the configuration file.
@@ -164,9 +165,10 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// If an element was renamed, returns it from the other list, otherwise NULL. An element was renamed
-// if both lists have an element with the same description at this index, and each of the two names
-// is in one list only.
+// If the element `at` was renamed, returns it from the other list, otherwise NULL. The caller has
+// checked that the other list has no element with the name of `at`. The element was renamed if both
+// lists have an element with the same description at this index, and each of the two names is in
+// one list only.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);

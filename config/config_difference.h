@@ -2,7 +2,9 @@
 //
 // Difference between two configurations: a list of the changes that a reload would make or has
 // made. Changes are in the order of the table of keys. Elements of lists are matched by their
-// identity, such as their name, and are in the order of the file.
+// identity, such as their name, and are in the order of the file, removed elements first. Values
+// are compared as texts: of a command, only the first 519 bytes without the boundaries of words; of
+// a double, only 6 digits.
 //
 // Threads: any; no shared state.
 #pragma once
@@ -54,8 +56,9 @@ struct weir_change {
 	const char *key; // borrowed from the table of keys; for an element, the key of its list
 	struct weir_change_cost cost; // set by weir-control, which has the number of flows
 	char *what; // "service web backend web-5 weight"
-	char *from; // NULL with WEIR_CHANGE_ADD
-	char *to; // NULL with WEIR_CHANGE_REMOVE
+	// NULL with WEIR_CHANGE_ADD, or for an element without a description (a bind)
+	char *from;
+	char *to; // NULL with WEIR_CHANGE_REMOVE, or for an element without a description
 };
 
 struct weir_difference {

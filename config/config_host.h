@@ -28,8 +28,8 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 // in the documentation). Each name may have a number at the end.
 bool weir_config_is_own_interface(const char *name);
 
-// Returns the number of receive queues of an interface; 0 if unknown. root: directory in which /sys
-// is looked up; "" = this host.
+// Returns the number of receive queues of an interface, at most 1024; 0 if unknown. root: directory
+// in which /sys is looked up; "" = this host.
 uint32_t weir_config_count_queues(const char *root, const char *interface);
 // Returns whether the port needs more receive queues than its interface has. queues: number of the
 // interface, 0 = unknown. False if the device overrides the key "queues" with queue_count=.
@@ -50,9 +50,9 @@ int weir_config_warn_cpus(const struct weir_config *config, struct weir_config_e
 
 #define WEIR_CONFIG_CA_WHY_BYTES 320
 
-// Reads a CA file as a health check does: a regular file with at least one certificate in PEM.
-// Returns 0, or a negative errno: -EBADMSG for a file without a certificate, -EINVAL for a file
-// that is not regular. why: the file and the error.
+// Checks that a CA file is a regular file with the first line of a PEM certificate in its first
+// MiB. Does not decode the certificate. Returns 0, or a negative errno: -EBADMSG for a file without
+// such a line, -EINVAL for a file that is not regular. why: the file and the error.
 int weir_config_try_ca_file(const char *file, char why[WEIR_CONFIG_CA_WHY_BYTES]);
 
 // Writes the reason of a warning about a CA file, or returns false if there is no fault.
@@ -63,7 +63,9 @@ typedef bool (*weir_config_ca_fault_fn)(const char *file, char *reason, size_t b
 int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_fault_fn fault,
 	struct weir_config_errors *errors);
 
-// Adds a warning for each program that cannot run: its file is missing, not executable, or can be
-// changed by other users than root and its owner. If this process has no permission to examine a
-// file, no warning is added. Return values as for weir_config_warn_interfaces.
+// Adds a warning for each program that cannot run: its file is missing, not regular or not
+// executable, belongs to a user other than root, the user of this process and the default
+// --script-user, or can be changed by users other than root and its owner. If this process has no
+// permission to examine a file, no warning is added. Return values as for
+// weir_config_warn_interfaces.
 int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors);

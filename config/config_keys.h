@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The keys of the configuration: one row for each key, with type, range and default. Internal to
-// config/; tests compare the schema and the documentation with the table.
+// The keys of the configuration: one row for each key, with type, range and default. Used by
+// config/, and by weir-sim for the lists of words; tests compare the schema and the documentation
+// with the table.
 #pragma once
 
 #include "config.h"
@@ -48,8 +49,8 @@ extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[
 	weir_config_subset_clients[];
 
 // Functions that check rules for several keys together. The tables of keys contain pointers to
-// these functions, which are in config_ports.c, config_services.c, config_health.c, config_policy.c
-// and config_subset.c.
+// these functions, which are in config_ports.c, config_services.c, config_health.c, config_agent.c,
+// config_policy.c and config_subset.c.
 typedef void weir_config_check_object(struct weir_json_reader *reader,
 	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
@@ -58,7 +59,7 @@ weir_config_check_object weir_config_check_instance, weir_config_check_port, wei
 	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
 	weir_config_check_subset, weir_config_check_root;
 
-// Write the text that identifies an element of a list in a difference.
+// Write the text that identifies, or describes, an element of a list in a difference.
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
 void weir_config_identify_gcu(const void *element, char *text, size_t bytes);
 void weir_config_identify_service(const void *element, char *text, size_t bytes);

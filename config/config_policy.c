@@ -24,7 +24,7 @@ static bool needs_reported(const char *key) {
 	return false;
 }
 
-// Returns whether a policy uses the i-th key of the table.
+// Returns false if the i-th key of the table is in the file, but the policy does not use it.
 static bool key_fits(const struct weir_json_object *keys, const struct weir_config_policy *policy,
 	uint32_t i, enum weir_policy name) {
 	uint8_t needs = keys->key[i].belongs_to;

@@ -7,9 +7,10 @@
 //
 // The dataplane holds the lock of the run directory. At its start, the dataplane removes the files
 // of earlier processes. Then, before weir-control can attach, the dataplane writes its own file
-// under a temporary name and renames the file. Only the users of weir-dataplane and weir-control
-// can read the file, because it contains the hash_seed. Members of the group that can connect to
-// weir-control cannot read the file.
+// under a temporary name and renames the file. Only the users of weir-dataplane and weir-control,
+// and root's group, can read the file, because it contains the hash_seed. If weir-dataplane is not
+// started as root, and weir-control has another user, the group of weir-dataplane's socket can read
+// the file instead.
 //
 // Threads: any. No logging.
 #pragma once
@@ -26,7 +27,7 @@
 char *weir_config_running_text(const char *text, size_t bytes);
 
 // Write the file. user, group: owners of the file; -1 = unchanged. The group can read the file,
-// unless group is -1. Returns 0 or negative errno (no file exists then).
+// unless group is -1. Returns 0 or negative errno (the file does not exist then).
 int weir_config_running_write(
 	const char *run_dir, uint64_t epoch, uid_t user, gid_t group, const char *text);
 // Remove all files that weir_config_running_write has written, including unfinished files.

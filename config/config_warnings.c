@@ -144,8 +144,8 @@ static bool has_tcp(const struct weir_config_service *service) {
 	return found;
 }
 
-// Warn if stealing cannot work: the service has no TCP bind or no other backend, or flows expire
-// from the flow table before they can be moved.
+// Warn if stealing cannot work: the service has no TCP bind or no other backend, flows expire from
+// the flow table before they can be moved, or backends without flows report too rarely.
 static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
 	const struct weir_json_place object = weir_json_place_member(place, "steal");

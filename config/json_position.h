@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Positions in a JSON text: line and column of each value and key of a parsed text, for error
-// messages. jansson keeps no positions. The index is filled once per text by config.c and the
-// simulator, and used by json_reader.c and json_errors.c.
+// messages. jansson keeps no positions. config.c and the simulator fill the index once per text;
+// json_reader.c, json_errors.c and the simulator use it.
 //
 // Values are numbered in document order: 0 is the root, and the members of a container follow the
 // container. jansson also keeps members in document order. Therefore a caller can step through the
@@ -32,7 +32,7 @@ struct weir_json_index {
 };
 
 // Make the index of a text that a JSON parser has accepted. The text must outlive the index.
-// Returns 0, -EINVAL (invalid JSON, or above 2 GiB), -ENOMEM.
+// Returns 0, -EINVAL (invalid JSON, or 2 GiB or more), -ENOMEM.
 int weir_json_index_init(struct weir_json_index *index, const char *text, size_t bytes);
 void weir_json_index_fini(struct weir_json_index *index);
 
@@ -42,8 +42,8 @@ uint32_t weir_json_first(const struct weir_json_index *index, uint32_t container
 uint32_t weir_json_sibling(const struct weir_json_index *index, uint32_t container, uint32_t node);
 
 // Find the member of an object by key, the element of an array by index, or a value by JSON path,
-// such as "services[2].backends[0].address" ("" = the root). Return WEIR_JSON_NO_NODE if there is
-// none.
+// such as "services[2].backends[0].address" ("" = the root). A key that the text writes with
+// escapes is not found. Return WEIR_JSON_NO_NODE if there is none.
 uint32_t weir_json_member(const struct weir_json_index *index, uint32_t object, const char *key);
 uint32_t weir_json_element(const struct weir_json_index *index, uint32_t array, uint32_t number);
 uint32_t weir_json_find(const struct weir_json_index *index, const char *path);

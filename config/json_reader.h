@@ -6,7 +6,7 @@
 // tables and their special types.
 //
 // Each error has a line, a JSON path, a reason and a remedy. All errors of a file are reported, not
-// only the first error.
+// only the first error, up to WEIR_JSON_ERRORS_MAX.
 //
 // Threads: a reader is used by one thread. Tables are immutable.
 #pragma once
@@ -19,7 +19,9 @@
 #include "config_error.h"
 #include "json_position.h"
 
-#define WEIR_JSON_ERRORS_MAX 1000 // further errors are omitted; one more entry gives their number
+// maximum number of errors, and of warnings; if there are more, the last entry gives the number of
+// omitted entries
+#define WEIR_JSON_ERRORS_MAX 1000
 #define WEIR_JSON_KEYS_MAX 64 // maximum keys of an object
 #define WEIR_JSON_IDENTITY_BYTES 96
 
@@ -147,7 +149,8 @@ struct weir_json_reader {
 };
 
 // Read an object into `into`, which must be zeroed. Errors are added to the reader. Returns whether
-// the object has no errors. Release `into` with weir_json_free in every case.
+// the object has no errors and memory did not run out (reader->out_of_memory). Release `into` with
+// weir_json_free in every case.
 bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_object *object, json_t *json, void *into);
 
@@ -178,7 +181,8 @@ void weir_json_error_file(struct weir_json_reader *reader, int line, int column,
 // Add a warning at a place.
 void weir_json_warning(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const char *format, ...) __attribute__((format(printf, 3, 4)));
-// Sort errors and warnings by position, and add the number of omitted entries.
+// Sort errors and warnings by position. If entries were omitted, replace the last entry with their
+// number.
 void weir_json_finish(struct weir_json_reader *reader);
 
 // Returns the place of a member or element of a place.
@@ -199,7 +203,7 @@ const char *weir_json_string(struct weir_json_reader *reader, const struct weir_
 void weir_json_store(void *field, size_t bytes, uint64_t value);
 uint64_t weir_json_load(const void *field, size_t bytes);
 
-// Copy text of the file in a safe form for a message: printable ASCII, at most bytes - 1
-// characters.
+// Copy text of the file in a safe form for a message, at most bytes - 1 characters: a byte that is
+// not printable ASCII becomes '?', and text that is too long ends with "...". Returns buffer.
 #define WEIR_JSON_SHOWN 48 // maximum bytes of a text value in a message
 const char *weir_printable(const char *text, char *buffer, size_t bytes);

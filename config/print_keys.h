@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints the parser's table of keys as JSON: the input of make_schema.py for weir.schema.json. A
-// build tool, not part of the programs.
+// Prints the parser's table of keys as JSON: one of the inputs of make_schema.py for
+// weir.schema.json. A build tool, not part of the programs.
 #pragma once
 
 #include <stdio.h>
