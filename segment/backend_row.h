@@ -9,7 +9,7 @@
 #include "forwarding.h"
 #include "layout.h"
 
-// Returns whether the backend accepts new flows.
+// Returns whether the row permits new flows, regardless of WEIR_BACKEND_OUTSIDE.
 static inline bool weir_backend_row_is_open(const struct weir_backend_row *row) {
 	return (row->flags & WEIR_BACKEND_PRESENT) != 0 && (row->flags & WEIR_BACKEND_CLOSED) == 0;
 }

@@ -34,20 +34,21 @@ struct weir_capture_packet { // private memory: one record and its bytes
 
 // Activate an order in place of the previous order, and skip the records that are now in the rings.
 // terms->number is ignored. deadline_ns: time (CLOCK_MONOTONIC) until which the order is active.
-// The segment must have capture_rings. Returns the number of the order. [control]
+// Returns the number of the order, never 0. [control]
 uint64_t weir_capture_order(
 	struct weir_segment *segment, const struct weir_capture_terms *terms, uint64_t deadline_ns);
 // Set the time (CLOCK_MONOTONIC) until which the order is active. [control]
 void weir_capture_extend(struct weir_segment *segment, uint64_t deadline_ns);
 // Deactivate the active order, so that workers write no further records. [control]
 void weir_capture_withdraw(struct weir_segment *segment);
-// Take the oldest record of the order with this number from a worker's ring. If a record is
-// inconsistent or has invalid values, skips all records that are now in the ring. Returns false if
-// the ring has no record. [control]
+// Take the oldest record of the order with this number from a worker's ring, and skip the records
+// of other orders before it. If a record is inconsistent or has invalid values, skips all records
+// that are now in the ring. Returns false if the ring has no record of the order. [control]
 bool weir_capture_take(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	struct weir_capture_packet *ret);
 // Gets the number of packets that match this order but were not recorded by a worker: *ret_lost
-// because the ring was full, *ret_limited because of the rate limit. [control]
+// because the ring was full, *ret_limited because of the rate limit. Both are 0 until the worker
+// has adopted the order. [control]
 void weir_capture_missed(const struct weir_segment *segment, uint32_t worker, uint64_t number,
 	uint64_t *ret_lost, uint64_t *ret_limited);
 

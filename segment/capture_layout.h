@@ -26,7 +26,7 @@ enum weir_capture_path {
 // IPv4 addresses are in the first 4 bytes.
 struct weir_capture_terms { // 80 bytes, [control]
 	uint64_t number; // number of the order, never 0
-	uint64_t interval_ns; // average time between two records of a worker
+	uint64_t interval_ns; // minimum average time between two records of a worker
 	uint64_t reasons; // one bit per enum weir_drop_reason; 0 = any packet, dropped or not
 	uint32_t snap_bytes; // maximum number of bytes to copy from a frame
 	// One bit per enum weir_action; 0 = all except OFFER, which another worker records
@@ -65,7 +65,8 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint16_t saved;
 	uint16_t service; // WEIR_SERVICE_NONE = none
 	uint16_t backend; // WEIR_BACKEND_NONE = none
-	// index of the ingress port; in this and the next fields, WEIR_CAPTURE_NONE = none
+	// Index of the ingress port; in this and the next fields, WEIR_CAPTURE_NONE = none.
+	// `action` and `choice` are never none.
 	uint8_t port;
 	uint8_t out_port; // index of the egress port
 	uint8_t action; // enum weir_action; DROP if the packet could not be sent

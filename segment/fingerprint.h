@@ -2,9 +2,10 @@
 //
 // Fingerprint of the layout: a number that changes with every property that must be the same in
 // the dataplane and in control. These are the name, offset and size of each field, and the name
-// and value of each enumeration and limit, in layout.h, mailbox.h, counters.h, drop_reasons.h,
-// flow_state.h and policy.h. When control attaches, both fingerprints are compared, so that a
-// layout change without a new WEIR_SEGMENT_ABI is also detected.
+// and value of each enumeration and limit, in layout.h, capture_layout.h, mailbox.h, counters.h,
+// drop_reasons.h, flow_state.h, packet_facts.h, health_state.h and policy.h. When control attaches,
+// both fingerprints are compared, so that a layout change without a new WEIR_SEGMENT_ABI is also
+// detected.
 //
 // Threads: any; pure.
 #pragma once
@@ -22,6 +23,6 @@ uint64_t weir_layout_fingerprint(void);
 // later time.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);
 
-// Returns the size of the header in a served layout, in bytes. The later bytes of struct
-// weir_segment_header are read as 0.
+// Returns the size of the header in the layout of an ABI, in bytes; 0 if the ABI is not served. The
+// later bytes of struct weir_segment_header are read as 0.
 uint32_t weir_layout_header_bytes(uint32_t abi);

@@ -39,9 +39,10 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 		       : 0;
 }
 
-// Returns whether /proc/locks shows the same device for a file as stat() returns. path: the file.
-// The devices may differ, for instance on btrfs. On tmpfs the devices are equal, and the caller
-// must compare them, because files of other tmpfs mounts can have the same small inode numbers.
+// Returns whether a file is on tmpfs. There, /proc/locks shows the same device for the file as
+// stat() returns, and the caller must compare the devices, because files of other tmpfs mounts can
+// have the same small inode numbers. On other file systems, for instance btrfs, the devices may
+// differ.
 static bool has_same_device(const char *path) {
 	struct statfs fs;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Handover: passes the segment from the dataplane to the control process.
+// Handover: passes the segment from the dataplane to the control process, and ensures that a run
+// directory has at most one dataplane.
 //
 // The dataplane listens on RUN_DIR/dataplane.sock. A process that has the segment can redirect all
 // packets. Therefore the dataplane passes the segment only to root, to its own user and to the user
@@ -50,18 +51,19 @@ struct weir_handover_refusals { // connections refused because of H1
 };
 
 // Listen on the socket, and make control_user its owner. If this process is not root, it cannot
-// change the owner: then the whole group can connect, and H2 does not hold. Each run directory has
-// at most one dataplane, which holds a lock on RUN_DIR/dataplane.lock; the kernel releases the lock
-// when the process exits. A socket on which no process listens is replaced. A file of a user other
+// change the owner: if control_user is another user, the whole group can then connect, and H2 does
+// not hold. Each run directory has at most one dataplane, which holds a lock on
+// RUN_DIR/dataplane.lock; the kernel releases the lock when the process exits. A socket on which no
+// process listens is replaced. A file of a user other
 // than root, control_user and the dataplane's user is also replaced. Returns 0, -EADDRINUSE
 // (another dataplane is running), -EEXIST (the file is not a socket), or another negative errno.
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock
-// Accept new connections, and detect closed connections. offer: the data that a control process
-// receives when it attaches. Call when poll() reports an event, or every 100 ms. Returns the pid of
-// the attached control process (1 if it is in another pid namespace), 0 for none, or negative
-// errno.
+// Accept new connections, and detect that the attached process has exited. offer: the data that a
+// control process receives when it attaches. Call when poll() reports an event, or every 100 ms.
+// Returns the pid of the attached control process (1 if it is in another pid namespace), 0 for
+// none, or negative errno if connections cannot be accepted (an attached process stays attached).
 int weir_handover_serve(struct weir_handover_server *server, const struct weir_handover *offer);
 void weir_handover_take_refusals(
 	struct weir_handover_server *server, struct weir_handover_refusals *ret);

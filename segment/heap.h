@@ -55,6 +55,6 @@ uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_
 // Allocate memory for the heap up to an offset, so that no access to the heap can fail. Returns
 // false if out of memory.
 bool weir_heap_back(struct weir_heap *heap, uint64_t end);
-// Allocate memory for a range of tables outside the heap. from, to: offsets from the start of
-// tables.
+// Allocate memory for a range of tables. from, to: offsets from the start of tables. Returns false
+// if out of memory.
 bool weir_tables_back(const struct weir_segment *segment, uint64_t from, uint64_t to);

@@ -157,10 +157,12 @@ enum weir_backend_flag {
 	WEIR_BACKEND_RESOLVED = 1u << 1, // header[] holds the next hop's MAC address
 	// The backend accepts no new flows. A selection that was published before this flag was
 	// set may still contain the backend: workers skip it there. If a client sends a new SYN for
-	// an existing flow, workers choose another backend.
+	// an existing flow, workers choose another backend, unless the flow is established and the
+	// backend is not DOWN.
 	WEIR_BACKEND_CLOSED = 1u << 2,
-	// Set with CLOSED if the backend is refusing, in maintenance or removed: workers choose
-	// another backend for a UDP flow at its next datagram.
+	// Set with CLOSED if the backend is in maintenance or removed, if it is refusing and panic
+	// mode does not use it, or if the deadline of a drain of all binds has ended the flows of
+	// its service: workers choose another backend for a UDP flow at its next datagram.
 	WEIR_BACKEND_DOWN = 1u << 3,
 	// What happens to the TCP flows of a backend that is DOWN. Without REHASH and RESET, the
 	// flows stay on the backend.
@@ -269,7 +271,8 @@ _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 
 struct weir_identity_service { // 128 bytes, [control]
 	uint32_t state; // WEIR_IDENTITY_USED
-	uint32_t policies; // weir_identity_policies(): the configured and the run-time policy
+	// the configured policy, and the run-time policy << 8 (control/tables/identity.c)
+	uint32_t policies;
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet
 	// The action for flows of a backend that is down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET,
 	// or 0
@@ -290,7 +293,7 @@ _Static_assert(sizeof(struct weir_identity_service) == 128, "segment ABI");
 #define WEIR_POLICY_UNSET 0xffu
 
 struct weir_identity_backend { // 128 bytes, [control]
-	uint32_t state; // weir_identity_state()
+	uint32_t state; // WEIR_IDENTITY_USED and bits of control/tables/identity.c
 	uint32_t configured_weight;
 	uint32_t runtime_weight; // set by an operator; WEIR_WEIGHT_UNSET = none
 	uint32_t reported_weight; // reported by the backend; 0 = none
@@ -316,7 +319,7 @@ enum weir_admin_state {
 #undef X
 };
 
-// The progress of a drain that an operator has started. X(NAME, "name")
+// The progress of a drain that an operator has started, or of a removal. X(NAME, "name")
 #define WEIR_DRAIN_PHASES(X) \
 	X(NONE, "none") /* no drain, or a drain that needs no action by control */ \
 	X(DRAINING, "draining") /* there are open flows, and the deadline has not passed */ \
@@ -338,8 +341,8 @@ struct weir_roots { // [control]; 64-aligned, selection[] follows with max_servi
 	weir_ref selection[]; // indexed by service id
 };
 
-// The data that a worker reads in every iteration, in one cache line that changes only with a
-// publication.
+// The data that a worker reads in every iteration, in one cache line that control writes only for a
+// publication, a grace period, a capture order, or a change of `stealing`.
 struct weir_news { // [control]
 	// Position of the next entry in the update log. A new control process advances the
 	// position by more entries than the log has, which makes workers read all tables.
@@ -356,7 +359,7 @@ struct weir_notes { // [control]
 	uint64_t control_pid; // 0 = none attached
 	uint64_t publications; // total number of publications, for statistics only
 	uint64_t generation; // generation of the newest blob
-	// The heap beyond this offset has never been written
+	// The heap beyond this offset from its start has never been written
 	uint64_t heap_used;
 	uint32_t service_ids; // all service ids in use are below this number
 	uint32_t backend_ids;
@@ -385,15 +388,16 @@ struct weir_quiescence { // [worker]
 	uint64_t token; // last reported token; 0 = offline: the worker uses no table
 } __attribute__((aligned(64)));
 
-// Counts of the tables that a worker has refused, because an offset or a number is out of bounds,
-// or a value is unknown. The worker keeps using the previous table. Until control has replaced the
-// refused table, the worker reports no token, so that no grace period ends.
+// Counts of the tables and rows that a worker has refused, because an offset or a number is out of
+// bounds, or a value is unknown. The worker keeps using the previous table or row. Until control
+// has replaced a refused table (not a row), the worker reports no token, so that no grace period
+// ends.
 struct weir_refusals { // [worker]
 	uint64_t services; // total number of refused service tables
 	uint64_t selections;
 	uint64_t rows;
 	uint64_t refused; // number of roots whose current table is refused
-	uint32_t change; // the last refused root, encoded as in the update log
+	uint32_t change; // the last refused root or row, encoded as in the update log
 	uint32_t reserved0;
 	weir_ref ref; // the refused reference; 0 for rows
 	uint64_t reserved[2];
@@ -443,7 +447,7 @@ struct weir_port_xstat { // [dp]
 // Link state of a port's device, as reported by its driver. Since ABI 15.
 enum weir_device_link { WEIR_DEVICE_LINK_UNKNOWN, WEIR_DEVICE_LINK_DOWN, WEIR_DEVICE_LINK_UP };
 
-// Counters of a port, written by the dataplane's main thread several times a second with relaxed
+// Counters of a port, written by the dataplane's main thread about every 500 ms with relaxed
 // stores.
 struct weir_port_counters { // [dp]
 #define X(field, unit, metric, text) uint64_t field;
@@ -459,10 +463,9 @@ _Static_assert(offsetof(struct weir_port_counters, xstat) == 192, "segment ABI")
 
 // --- buckets of flows: the unit in which workers steal flows -------------------------------
 //
-// If there are several workers, and every port has distributors, each flow belongs to one of
-// WEIR_BUCKETS buckets. Each bucket belongs to one worker, its owner. Control determines which
-// workers are overloaded and sends them requests to move buckets to other workers
-// (WEIR_MESSAGE_STEAL in mailbox.h).
+// If the header's `bucketing` is YES, each flow belongs to one of WEIR_BUCKETS buckets. Each bucket
+// belongs to one worker, its owner. Control determines which workers are overloaded and sends them
+// requests to move buckets to other workers (WEIR_MESSAGE_STEAL in mailbox.h).
 
 #define WEIR_BUCKETS 1024u // power of two
 
@@ -548,8 +551,9 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 
 // --- service times: single producer, single consumer --------------------------------------
 //
-// A worker writes one sample per completed flow of services whose policy needs service times. If
-// control does not read in time, samples are lost and counted; workers never wait.
+// A worker writes one sample per completed flow of services with WEIR_NEEDS_TIMES, if it measured
+// the flow from its first packet. If control does not read in time, samples are lost and counted;
+// workers never wait.
 
 #define WEIR_SAMPLES 16384 // power of two, per worker
 

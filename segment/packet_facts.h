@@ -8,7 +8,7 @@
 // The action for a packet. X(NAME, "name")
 #define WEIR_ACTIONS(X) \
 	X(FORWARD, "forward") /* packet rewritten; send on verdict.port */ \
-	X(REPLY, "reply") /* rewritten into an ICMP reply or an RST; send on verdict.port */ \
+	X(REPLY, "reply") /* rewritten into an ICMP message, RST or ACK; send on verdict.port */ \
 	X(KERNEL, "kernel") /* packet unchanged; pass to the ingress port's exception device */ \
 	X(DROP, "drop") /* free the packet; reason in verdict.reason, already counted */ \
 	X(OFFER, "offer") /* packet unchanged; hand to the next worker (weir_pipeline_offer_to) */
@@ -55,9 +55,11 @@ enum weir_packet_kind {
 
 // The event that a packet causes in its flow. With direct server return (DSR) only the client's
 // packets are visible; the flow states do not need other packets:
-//   SYN        -> SYN seen (a new flow; also from closing: the client reuses its port)
+//   SYN        -> SYN seen (a new flow; also from closing and after RST: the client reuses its
+//              port)
 //   DATA       SYN seen, young -> established; after RST -> established (the RST was forged)
-//   ACK        packet without a payload: SYN seen -> young, other states like DATA
+//   ACK        packet without a payload: SYN seen -> young, also if an RST came before; other
+//              states like DATA
 //   FIN        -> closing; further DATA refreshes the closing flow (half-closed download)
 //   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
 //   DATAGRAM   second datagram: UDP seen -> UDP; further datagrams refresh the flow

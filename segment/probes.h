@@ -16,9 +16,9 @@
 #define WEIR_PROBE_FLOW_BEGIN(worker, service, backend, key) \
 	DTRACE_PROBE4(weir, flow_begin, worker, service, backend, key)
 
-// Fires when a flow has been removed from the flow table, or moved away from its backend.
-// [worker] cause: enum weir_flow_end; entry: the flow's word in its line of the flow table
-// (flow_bucket.h); the flow's key is still valid.
+// Fires just before a flow is removed from the flow table, moved away from its backend, or replaced
+// by a new flow with the same key. [worker] cause: enum weir_flow_end; entry: the flow's word in
+// its line of the flow table (flow_bucket.h); the word and the flow's key are still valid.
 #define WEIR_PROBE_FLOW_END(cause, backend, entry) \
 	DTRACE_PROBE3(weir, flow_end, cause, backend, entry)
 

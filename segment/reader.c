@@ -199,9 +199,10 @@ static void set_closing(struct weir_reader *reader, uint16_t backend, bool closi
 }
 
 // Adopts the current row of a backend, or refuses it if it is invalid. A row that no longer permits
-// new flows is only added to `closing`, unless `last` is set. Returns false if the adoption must
-// wait, because the row is being changed, or the backend's counters have no memory yet. Then later
-// publications must also wait, so that no adopted table refers to the backend.
+// new flows is only added to `closing`, unless `last` is set and no other row is due. Returns false
+// if the adoption must wait, because the row is being changed, or the backend's counters have no
+// memory yet. Then later publications must also wait, so that no adopted table refers to the
+// backend. With `last`, also returns false if another row is due.
 static bool adopt_row(struct weir_reader *reader, uint16_t backend, bool last) {
 	struct weir_backend_row row;
 	bool open;
@@ -311,7 +312,7 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
-// Adopts one of the rows in `closing`, which must not be empty.
+// Adopts one of the rows in `closing`, which must not be empty, unless the adoption must wait.
 static void closing_step(struct weir_reader *reader) {
 	uint32_t words = words_of(reader->segment->max_backends);
 

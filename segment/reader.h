@@ -76,8 +76,8 @@ int weir_reader_init(struct weir_reader *reader, const struct weir_segment *segm
 	uint32_t worker, weir_reader_adopt_row *adopt_row, void *context);
 void weir_reader_fini(struct weir_reader *reader);
 
-// Adopt all published changes, and take part in grace periods from then on. The number of changes
-// is not bounded: call before the first packet. [worker]
+// Take part in grace periods from now on, and adopt the published changes as weir_reader_settle
+// does. The number of changes is not bounded: call before the first packet. [worker]
 void weir_reader_online(struct weir_reader *reader);
 void weir_reader_offline(struct weir_reader *reader);
 

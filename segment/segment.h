@@ -36,7 +36,8 @@ struct weir_segment {
 	uint32_t ports;
 	uint32_t max_services;
 	uint32_t max_backends;
-	enum weir_bucketing bucketing; // YES: bucket_packets, bucket_owners, steal_counters exist
+	// YES: bucket_packets, bucket_owners and steal_counters are used
+	enum weir_bucketing bucketing;
 	uint64_t heap_off; // position in tables
 	uint64_t heap_bytes;
 	// In statistics.
@@ -45,14 +46,13 @@ struct weir_segment {
 	struct weir_refusals *refusals; // [workers]
 	struct weir_worker_counters *worker_counters; // [workers]
 	struct weir_worker_box *worker_boxes; // [workers]
-	struct weir_port_counters *port_counters; // [ports]; NULL = the dataplane has none
-	struct weir_bucket_packets *bucket_packets; // [workers]; NULL = the dataplane has none
-	struct weir_bucket_owners *bucket_owners; // NULL = the dataplane has none
-	struct weir_steal_counters *steal_counters; // [workers]; NULL = the dataplane has none
-	struct weir_flow_pages *flow_pages; // [workers]; NULL = the dataplane lists no flows
-	struct weir_capture_ring *capture_rings; // [workers]; NULL = the dataplane does not capture
-	// [max_backends]; NULL = each worker has its own limits
-	struct weir_limit_word *limit_words;
+	struct weir_port_counters *port_counters; // [ports]
+	struct weir_bucket_packets *bucket_packets; // [workers]
+	struct weir_bucket_owners *bucket_owners;
+	struct weir_steal_counters *steal_counters; // [workers]
+	struct weir_flow_pages *flow_pages; // [workers]
+	struct weir_capture_ring *capture_rings; // [workers]
+	struct weir_limit_word *limit_words; // [max_backends]
 	struct weir_share_counters *service_counters; // [workers][max_services]
 	struct weir_share_counters *backend_counters; // [workers][max_backends]
 	// In tables.
@@ -67,7 +67,7 @@ struct weir_segment {
 	struct weir_share_counters *backend_bases; // [max_backends]
 	struct weir_row_pair *rows; // [max_backends]
 	uint64_t *costs; // [max_backends]
-	struct weir_capture_control *capture_control; // NULL if capture_rings is NULL
+	struct weir_capture_control *capture_control;
 	// Progress of weir_segment_follow, in the dataplane only: counters of backends below
 	// counted_backends have memory; mapped_rows rows and mapped_heap bytes of the heap are
 	// mapped.
@@ -110,8 +110,8 @@ int weir_segment_take_counters(
 
 // Follow the publications of control: allocate the counters of further backends, and map newly
 // written parts of tables, so that workers need not do this. Workers load no backend before its
-// counters have memory. [dataplane, main thread; about every 100 ms, and when control attaches]
-// Returns 0 or -ENOMEM (further backends are not loaded yet).
+// counters have memory. [dataplane, main thread; about every 100 ms] Returns 0 or -ENOMEM (further
+// backends are not loaded yet).
 int weir_segment_follow(struct weir_segment *segment);
 
 // Map and validate a segment received from the dataplane. Takes ownership of the descriptors on
@@ -155,7 +155,8 @@ static inline uint32_t weir_segment_bucket_owner(
 	return __atomic_load_n(&segment->bucket_owners->owner[bucket], __ATOMIC_RELAXED);
 }
 
-// Set the owner of a bucket. [worker, after it has taken over the bucket]
+// Set the owner of a bucket. [dataplane, before workers start; then the worker that has taken over
+// the bucket]
 static inline void weir_segment_own_bucket(
 	const struct weir_segment *segment, uint32_t bucket, uint32_t worker) {
 	__atomic_store_n(&segment->bucket_owners->owner[bucket], (uint8_t)worker, __ATOMIC_RELAXED);

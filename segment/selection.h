@@ -24,9 +24,9 @@ struct weir_selection_params {
 	// Then outliers are capped (stride.h).
 	bool weights_reported;
 	uint32_t subsets; // 0 or 1: all workers choose from all members; maximum: WEIR_WORKERS_MAX
-	// The published selection, indexed by subset; NULL = none. Its ids must refer to the same
-	// backends as the members' ids. The arrays of an unchanged subset are copied from this
-	// selection, because building a large table takes long.
+	// The published selection, with an element for each subset; NULL = none. Its ids must refer
+	// to the same backends as the members' ids. weir_selection_build copies the arrays of an
+	// unchanged subset from this selection, because building a large table takes long.
 	const struct weir_policy_table *published;
 };
 
@@ -57,11 +57,12 @@ int weir_selection_build(struct weir_writer *writer, const struct weir_selection
 struct weir_selection_work;
 
 // Start building a selection of n members in steps. Takes ownership of members, which were
-// allocated by malloc; on failure the caller keeps ownership. Returns 0, -EINVAL or -ENOMEM.
+// allocated by malloc; on failure the caller keeps ownership, but the contents may have changed.
+// Returns 0, -EINVAL (as weir_selection_build, or several subsets) or -ENOMEM.
 int weir_selection_begin(const struct weir_selection_params *params,
 	struct weir_selection_member *members, uint32_t n, struct weir_selection_work **ret);
-// Do one step: a pass over all members, or up to `most` slots. Returns 1 (more steps follow), 0
-// (last step), -ENOMEM, -ENOSPC.
+// Do one step: a pass over all members, or up to `most` permutations of members, or up to `most`
+// slots. Returns 1 (more steps follow), 0 (last step), -ENOMEM, -ENOSPC.
 int weir_selection_step(struct weir_selection_work *work, uint32_t most);
 // Allocates the blob from the writer and fills it, after the last step. Does not free the work.
 // Returns 0 or an error of weir_writer_alloc.

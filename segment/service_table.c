@@ -13,9 +13,9 @@
 
 #include "hash.h"
 
-// Maximum number of buckets that a lookup probes, so that it ends even if another process writes
-// invalid data to the table. The builder doubles the table until no run of full buckets is longer
-// than this.
+// Maximum number of buckets that a search for a key probes, so that it ends even if another process
+// writes invalid data to the table. The builder doubles the table until each key is within this
+// number of buckets, at most DOUBLINGS_MAX - 1 times.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)
@@ -401,7 +401,7 @@ static int add_groups(struct builder *b) {
 	return 0;
 }
 
-// Inserts all keys into empty buckets. Returns false if a lookup would have to probe more than
+// Inserts all keys into empty buckets. Returns false if a search would have to probe more than
 // PROBES_MAX buckets.
 static bool fill_buckets(
 	const struct builder *b, struct weir_bind *buckets, uint32_t count, uint64_t seed) {

@@ -31,8 +31,9 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 
 // Returns the service of (address, protocol, port) with the flags of the bind, or
-// WEIR_SERVICE_NONE. Needs one or two probes. [worker] address: 16 bytes, IPv4 zero padded; port
-// in host order. If the bind accepts no new flows, the result has flags and is not a valid id.
+// WEIR_SERVICE_NONE. Searches for one or two keys in the hash table. [worker] address: 16 bytes,
+// IPv4 zero padded; port in host order. If the bind accepts no new flows, the result has flags and
+// is not a valid id. In a table from another process, the id can have any value.
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
 

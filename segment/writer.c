@@ -4,8 +4,8 @@
 //
 //   free -> owned (alloc) -> live (publish) -> retired (replaced) -> free (after a grace period)
 //
-// Retired extents wait in one queue, in the order in which they were retired. Only one grace
-// period at a time is in progress; it covers any number of extents at the start of the queue.
+// Retired extents wait in one queue, in the order in which they were retired. Only one grace period
+// for extents is in progress at a time; it covers any number of extents at the start of the queue.
 #include "writer.h"
 
 #include <errno.h>

@@ -23,9 +23,9 @@ struct weir_root {
 
 // Open a segment for writing. Published tables stay valid. Counts roots that refer to no valid
 // blob of their kind, or whose blob overlaps another root's blob (dropped_roots). Such a root
-// stays unchanged until a blob is published for it; workers refuse its reference and keep using
-// the previous table. Memory that the previous process may have retired is used again only after
-// a grace period. Returns 0, -ENOMEM.
+// stays unchanged until a blob is published for it; workers refuse a reference to no valid blob and
+// keep using the previous table. Memory that the previous process may have retired is used again
+// only after a grace period. Returns 0, -ENOMEM.
 int weir_writer_open(struct weir_segment *segment, struct weir_writer **ret);
 // Free the writer. Call before the segment is freed. Published tables stay, unpublished blobs are
 // freed; NULL is allowed.
@@ -84,7 +84,7 @@ int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms)
 
 // Start a grace period that frees no blobs, for use before an id is used again. Returns the token
 // of the grace period. weir_writer_passed returns whether every worker has passed a quiescent
-// state since then; it never waits.
+// state since then, or is offline; it never waits.
 uint64_t weir_writer_mark(struct weir_writer *writer);
 bool weir_writer_passed(struct weir_writer *writer, uint64_t mark);
 
