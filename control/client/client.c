@@ -15,7 +15,8 @@
 #include "daemon_options.h"
 #include "terminal.h"
 
-// Room for the longest run directory: a path in a socket address has at most 108 bytes.
+// Room for the longest run directory that needs no escapes: a path in a socket address has at most
+// 108 bytes. A longer text is truncated.
 #define SHOWN_BYTES 128
 
 struct weir_client {
@@ -209,7 +210,8 @@ static int grow(struct weir_client *client) {
 	return 0;
 }
 
-// Receive up to the end of a line. *ret_bytes: length of the line, without the line end.
+// Receive up to the end of a line. *ret_bytes: length of the line, without the line end. Returns 0,
+// -ETIMEDOUT, -ECONNRESET (end of file), -EFBIG, or another negative errno.
 static int receive_line(struct weir_client *client, uint64_t deadline_ms, size_t *ret_bytes) {
 	size_t searched = 0;
 
