@@ -24,7 +24,8 @@
 // A change of the state of the backend (starting, ready, lame duck, down), or of the state of a
 // port, is announced immediately. The agent sends an unsolicited answer to each known balancer,
 // with the challenge of the balancer's newest probe. It repeats this answer until a probe
-// acknowledges its serial. weir-control sends a probe as soon as it receives a new serial.
+// acknowledges its serial. When weir-control receives a new serial, it sends an extra probe
+// immediately, unless that would exceed a rate limit (agents_prober.c).
 //
 // An answer contains the announced states of ports (port words) only if the balancer requests them
 // (WEIR_AGENT_PORT_WORDS), because an earlier weir-control rejects an answer with port words. For
@@ -140,9 +141,10 @@ const char *weir_agent_refusal_name(enum weir_agent_refusal refusal);
 const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 
 // The fields of each kind, in the order of the datagram, without gaps. X(type, field, "meaning").
-// U8 to U64 are numbers of that many bits; BYTES are arrays. PORTS are the announced states (words)
-// of ports, with 4 bytes for each port: port number (2 bytes), protocol (1 byte), and word + 16 *
-// reason (1 byte).
+// U8 to U64 are numbers of that many bits; BYTES are 16 bytes; TEXT is 32 bytes with at least one
+// NUL at the end. PORTS are the announced states (words) of ports, with 4 bytes for each port: port
+// number (2 bytes), protocol (1 byte), and word + 16 * reason (1 byte). BINDS have 20 bytes for
+// each bind. FAMILY are the fields of WEIR_AGENT_TCP_FAMILY_FIELDS.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
 		"ID of the sending balancer, not 0; random for each local address of a " \
@@ -426,8 +428,9 @@ struct weir_agent_shed_answer {
 #define WEIR_AGENT_GIVEN (WEIR_REPORT_ALL & ~(WEIR_REPORT(WEIGHT_PERCENT) | WEIR_REPORT(WEIGHT)))
 
 // Writes a datagram that is authenticated with a key. The caller must keep the fields in their
-// ranges, because weir_agent_*_decode refuses other values. `why` is sent up to its first NUL; of
-// port_words and binds, only the first port_word_count or bind_count elements are sent.
+// ranges, because weir_agent_*_decode refuses other values. `why` and `service` are sent up to the
+// first NUL, at most 31 bytes; of port_words and binds, only the first port_word_count or
+// bind_count elements are sent.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,
@@ -490,8 +493,9 @@ uint64_t weir_agent_random_number(void);
 
 // Converts an answer to a report. before: the last accepted answer of the backend, or NULL. The
 // mean times in the report are the means of the requests between `before` and the answer. They are
-// not set if there was no such request, if `before` is NULL, if another agent process sent
-// `before`, or if `before` is not older than the answer. Returns a bit set of the fields that are
-// left out because their values are impossible.
+// not set if there was no such request, if one of the answers does not contain them, if `before` is
+// NULL, if another agent process sent `before`, or if `before` is not older than the answer.
+// Returns a bit set of the fields that are left out because their values are impossible; for a mean
+// and its count, only the bit of the mean.
 uint32_t weir_agent_answer_report(const struct weir_agent_answer *answer,
 	const struct weir_agent_answer *before, struct weir_report *ret);

@@ -9,8 +9,10 @@
 //   endpoint-load-metrics-bin: <base64 of a protocol buffer>
 //   X-Load-Balancing-Endpoint-Weight: 0 to 1000      (of Google Cloud and kube-proxy)
 //
-// A header or body is refused as a whole if a number is infinite, NaN, negative or too large for
-// Weir, if a name is unknown, repeated or empty, or if the syntax is wrong.
+// A header or body is refused as a whole if a number is infinite or NaN, if the number of a
+// standard field is negative, if a number that Weir uses is negative or too large, if a field is
+// unknown (in BIN, unknown fields are skipped), if a field or a name in a map is repeated, if a
+// name is empty, or if the syntax is wrong. Unknown names in a map are ignored.
 //
 // Threads: any; no shared state.
 #pragma once
@@ -21,7 +23,7 @@
 
 #define WEIR_ORCA_BYTES_MOST 16384 // maximum length of a value or body
 #define WEIR_ORCA_NAMES_MOST 64 // maximum number of named metrics, costs and utilizations
-#define WEIR_ORCA_WHY_BYTES 96 // enough for each error message
+#define WEIR_ORCA_WHY_BYTES 96 // a longer error message is truncated
 
 // Both functions set the fields of *ret for which they have read a value, and leave all other
 // fields of *ret unchanged.

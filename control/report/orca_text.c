@@ -19,8 +19,9 @@ static const char *skip_digits(const char *at, const char *end) {
 	return at;
 }
 
-// Returns the end of a decimal number, or NULL if the text is not a decimal number. Other forms
-// that strtod accepts, such as "0x1p3", "nan" and "infinity", are not decimal numbers.
+// Returns the end of the decimal number at the start of a text, or NULL if the text does not begin
+// with a decimal number. Other forms that strtod accepts do not count: "nan" and "infinity" are not
+// decimal numbers, and the decimal number at the start of "0x1p3" is "0".
 static const char *skip_number(const char *at, const char *end) {
 	const char *digits = at + (at < end && (*at == '-' || *at == '+'));
 

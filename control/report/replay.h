@@ -3,9 +3,10 @@
 // Replay windows: store the sequence numbers that were received from each sender. Used by
 // weir-agent. The senders are the balancers that probe the agent.
 //
-// Each number is accepted at most once. A number above all accepted numbers is accepted.
-// Datagrams can be reordered, so a number less than WEIR_REPLAY_WINDOW below the highest accepted
-// number is also accepted, if it was not accepted before.
+// Each number is accepted at most once, until another sender reuses the sender's expired window. A
+// number above all accepted numbers is accepted. Datagrams can be reordered, so a number less than
+// WEIR_REPLAY_WINDOW below the highest accepted number is also accepted, if it was not accepted
+// before.
 //
 // Threads: one.
 #pragma once

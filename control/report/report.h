@@ -86,9 +86,9 @@ const char *weir_port_reason_text(uint8_t reason);
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
 // Removes invalid values from a report: fields that are infinite, NaN, negative or above their
-// maximum; a state (`word`) out of range; invalid states of ports. Also removes bytes of `why` that
-// are not safe to print in a terminal or a log. Returns the fields that were removed, as bits like
-// those in `given`.
+// maximum; a state (`word`) out of range; invalid states of ports. Sets fields that are not given
+// to 0. Also replaces bytes of `why` that are not safe to print in a terminal or a log. Returns the
+// bits that were removed from `given`.
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set report->why to the start of text, which need not end with a NUL. Bytes that are not printable
@@ -100,9 +100,9 @@ void weir_report_set_why(struct weir_report *report, const char *text, size_t by
 bool weir_report_set(struct weir_report *report, enum weir_report_field field, double value);
 double weir_report_value(const struct weir_report *report, enum weir_report_field field);
 
-// Returns the weight of a report: WEIGHT, or WEIGHT_PERCENT of the configured weight. The maximum
-// is 256 (HAProxy's maximum), or the configured weight if that is higher. If the report has neither
-// WEIGHT nor WEIGHT_PERCENT, returns `configured`.
+// Returns the weight of a report: WEIGHT, otherwise WEIGHT_PERCENT of the configured weight. With
+// WEIGHT_PERCENT, the maximum is 256 (HAProxy's maximum), or the configured weight if that is
+// higher. If the report has neither WEIGHT nor WEIGHT_PERCENT, returns `configured`.
 double weir_report_weight(const struct weir_report *report, double configured);
 
 const char *weir_report_field_name(enum weir_report_field field); // "service_time_ms"
