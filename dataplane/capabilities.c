@@ -23,9 +23,9 @@ int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Drops the permitted, effective and inheritable capabilities of the calling thread, except
-// CAP_NET_ADMIN if keep_net_admin is set. The function makes only system calls, so that it can run
-// in a signal handler. Returns 0 or negative errno.
+// Drops the permitted and effective capabilities of the calling thread, except CAP_NET_ADMIN if
+// keep_net_admin is set, and all of its inheritable capabilities. The function makes only system
+// calls, so that it can run in a signal handler. Returns 0 or negative errno.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
@@ -86,7 +86,8 @@ static int send_request(pid_t thread) {
 }
 
 // Returns the permitted capabilities of a thread, from its status file. Returns 0 if the thread has
-// exited, and all capabilities if the file cannot be read.
+// already exited, and all capabilities if the file cannot be read, for instance because the thread
+// exits during the call.
 static uint64_t capabilities_of(const char *thread) {
 	uint64_t capabilities = UINT64_MAX;
 	char line[320];

@@ -9,8 +9,8 @@
 // the steer program or stop a tap at exit.
 //
 // Threads: called by main. Each thread has its own capabilities, and DPDK has already created
-// threads. Therefore a signal is sent to each thread, and the signal handler drops the capabilities
-// of the thread.
+// threads. Therefore main sends a signal to each other thread that has too many capabilities, and
+// the signal handler drops the capabilities of the thread.
 #pragma once
 
 #include <stdbool.h>
@@ -19,12 +19,13 @@
 // all threads inherit the setting. Returns 0 or negative errno.
 int weir_capabilities_freeze(void);
 
-// Drop all capabilities of the calling thread, except CAP_NET_ADMIN if keep_net_admin is set.
-// Returns 0 or negative errno.
+// Drop all capabilities of the calling thread. keep_net_admin: keep CAP_NET_ADMIN, except in the
+// inheritable set. Returns 0 or negative errno.
 int weir_capabilities_drop(bool keep_net_admin);
 
-// Drop all capabilities of all threads, except CAP_NET_ADMIN if keep_net_admin is set. The threads
-// are main, DPDK's workers, and DPDK's threads for interrupts and telemetry. No thread may create
-// another thread during the call. Returns 0, -EPERM (a thread still has more capabilities),
-// -ETIMEDOUT, or another negative errno.
+// Drop all capabilities of all threads. keep_net_admin: keep CAP_NET_ADMIN, except in the
+// inheritable set. The threads are main, DPDK's workers, and DPDK's threads for interrupts and
+// telemetry. No thread may create another thread during the call. Returns 0, -EPERM (a thread still
+// has more capabilities), -ETIMEDOUT (a thread did not run the signal handler), or another negative
+// errno. After -ETIMEDOUT the process must exit.
 int weir_capabilities_drop_everywhere(bool keep_net_admin);

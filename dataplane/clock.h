@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Clock: CLOCK_MONOTONIC in nanoseconds, computed from the cycle counter. Reading the clock costs a
-// multiplication. The clock is corrected about every millisecond with clock_gettime. The correction
-// needs no system call if the cycle counter is also the kernel's clock source.
+// multiplication. A worker corrects the clock about every millisecond with clock_gettime
+// (weir_clock_due). The correction needs no system call if the cycle counter is also the kernel's
+// clock source.
 //
 // Threads: one clock per worker.
 #pragma once
@@ -23,7 +24,8 @@ struct weir_clock {
 // cycle counter, at least 1 MHz.
 void weir_clock_init(struct weir_clock *clock, uint64_t cycles, uint64_t hz);
 // Correct the clock with the value of CLOCK_MONOTONIC. cycles: the current value of the cycle
-// counter. The clock never goes backwards.
+// counter. The clock does not go backwards, unless weir_clock_ns was called when weir_clock_due was
+// true.
 void weir_clock_correct(struct weir_clock *clock, uint64_t cycles);
 
 // Returns whether the clock must be corrected, because its last correction is WEIR_CLOCK_PERIOD_NS
@@ -32,8 +34,8 @@ static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycle
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }
 
-// Returns the time at `cycles`, which must not be before the last correction, and must not be long
-// after it. [worker]
+// Returns the time at `cycles`, which must not be before the last correction, and less than 4
+// seconds after it. [worker]
 static inline uint64_t weir_clock_ns(const struct weir_clock *clock, uint64_t cycles) {
 	return clock->base_ns + (((cycles - clock->base_cycles) * clock->ns_per_cycle) >> 32);
 }

@@ -82,8 +82,9 @@ static void keep_tags(struct weir_dataplane *dataplane, const char *interface) {
 }
 
 // Prepares the interface of an AF_XDP device, before the driver opens it: claims the interface for
-// this process, and detaches the XDP program that a killed dataplane may have left. Does nothing
-// for other devices. Returns 0, or negative errno (logged).
+// this process, detaches the XDP program that a killed dataplane may have left, and disables VLAN
+// stripping. Does nothing for other devices, or if the interface does not exist. Returns 0, or
+// negative errno (logged).
 static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	const struct weir_device_plan *plan = &dataplane->plan->device[d];
 	char program[WEIR_DEVARGS_BYTES];

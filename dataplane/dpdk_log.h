@@ -2,7 +2,7 @@
 //
 // DPDK log: writes DPDK's messages to the log of the dataplane, marked "dpdk:".
 //
-// Threads: main, before rte_eal_init.
+// Threads: main, before rte_eal_init. Afterwards any thread of DPDK writes messages.
 #pragma once
 
 #include "log.h"

@@ -160,8 +160,8 @@ static void add_memory(struct list *list, const struct weir_memory *memory) {
 }
 
 // Appends DPDK's file prefix, the name of DPDK's run-time directory. Every process with the same
-// --run-dir uses the same prefix; otherwise old directories would accumulate. Instances that run at
-// the same time have different prefixes.
+// instance name and --run-dir uses the same prefix; otherwise old directories would accumulate.
+// Instances that run at the same time have different prefixes.
 static void add_prefix(struct list *list, const char *instance, const char *run_dir) {
 	struct stat st;
 	uint64_t hash = 0;
@@ -172,7 +172,8 @@ static void add_prefix(struct list *list, const char *instance, const char *run_
 	add(list, "--file-prefix=weir-%s-%08" PRIx32, instance, (uint32_t)hash);
 }
 
-// Splits text at spaces into arguments. Quotes have the same meaning as in a shell.
+// Splits text at white space into arguments. Quotes have the same meaning as in a shell, but a
+// backslash has no special meaning.
 static int add_words(struct list *list, const char *text, char *why, size_t why_bytes) {
 	char *word = malloc(strlen(text) + 1);
 	int r = 0;

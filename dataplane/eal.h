@@ -23,14 +23,14 @@ struct weir_eal_params {
 	const struct weir_plan *plan;
 	const struct weir_memory *memory;
 	const char *run_dir;
-	const char *extra; // --eal: arguments, separated by spaces; quote with '...' or "..."
+	const char *extra; // --eal: arguments, separated by white space; quote with '...' or "..."
 	bool telemetry; // serve DPDK's telemetry socket (telemetry.h)
 	enum weir_log_level log_level;
 };
 
-// Make the argument vector, NULL-terminated; free with weir_eal_arguments_free.
-// Returns the number of arguments, -EINVAL with one line in why (a CPU that the process cannot use,
-// or a missing closing quote), or -ENOMEM.
+// Make the argument vector, NULL-terminated; free with weir_eal_arguments_free. Returns the number
+// of arguments, -EINVAL (a CPU that the process cannot use, or a missing closing quote), -E2BIG
+// (too many arguments) or another negative errno, all with one line in why, or -ENOMEM.
 int weir_eal_arguments(
 	const struct weir_eal_params *params, char ***ret, char *why, size_t why_bytes);
 void weir_eal_arguments_free(char **arguments); // NULL is allowed
@@ -38,7 +38,7 @@ void weir_eal_arguments_free(char **arguments); // NULL is allowed
 // Start DPDK; the arguments must stay valid while DPDK runs. Returns 0 or negative errno with one
 // line in why (DPDK logs the details).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
-// Stops DPDK, and removes the files in DPDK's run-time directory.
+// Stops DPDK, and removes DPDK's telemetry socket and, if then empty, its run-time directory.
 void weir_eal_fini(void);
 
 // Returns the lcore of a worker.

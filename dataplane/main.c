@@ -45,11 +45,13 @@
 #define EXIT_USAGE 2
 #define WHY_BYTES 512
 #define LINE_BYTES 5120 // the path of a file, and an error
-#define TURN_MS 100 // maximum wait in an iteration of the main loop
-#define PORTS_MS 500 // time between two readings of the ports' statistics
+// Maximum wait in an iteration of the main loop, and minimum time between two checks of the
+// dataplane
+#define TURN_MS 100
+#define PORTS_MS 500 // minimum time between two readings of the ports' statistics
 #define LISTEN_TRIES 10
 #define LISTEN_PAUSE_MS 100
-#define REFUSALS_LOG_MS 60000 // time between two log lines about refused processes
+#define REFUSALS_LOG_MS 60000 // minimum time between two log lines about refused processes
 
 struct context {
 	const struct weir_dataplane_options *options;
@@ -74,7 +76,8 @@ static int fail(const struct context *context, int error, const char *why) {
 
 // --- the main loop ------------------------------------------------------------------------
 
-// Reads a pending signal. Returns true if the process must exit: a SIGTERM or SIGINT was received.
+// Reads and logs the pending signals. Returns true at the first SIGTERM or SIGINT: the process must
+// exit.
 static bool take_signal(const struct context *context) {
 	struct signalfd_siginfo info;
 
@@ -157,8 +160,8 @@ static void wait_for_event(const struct context *context) {
 	(void)poll(fds, (nfds_t)(1 + n), TURN_MS);
 }
 
-// Runs the main loop until a signal arrives or an error occurs. Returns 0 after a signal, or
-// negative errno (logged): the process must be restarted.
+// Runs the main loop until a SIGTERM or SIGINT arrives or an error occurs. Returns 0 after a
+// signal, or negative errno (logged): the process must be restarted.
 static int main_loop(struct context *context, struct weir_dataplane *dataplane) {
 	struct weir_watchdog watchdog;
 	uint64_t watchdog_us = 0;
@@ -239,8 +242,8 @@ static bool stops(void *context) {
 	return take_signal(context);
 }
 
-// Ends the process when a signal arrives while DPDK starts. Only the hand-over socket must be
-// closed; the next process removes the files of DPDK, as after a crash.
+// Ends the process when a SIGTERM or SIGINT arrives while DPDK starts. Only the hand-over socket
+// must be closed; the next process removes the files of DPDK, as after a crash.
 static void end_early(void *argument) {
 	struct context *context = argument;
 
@@ -373,8 +376,8 @@ static int plan(struct context *context) {
 	return 0;
 }
 
-// Opens the hand-over socket. If another process has the socket, retries for about a second: the
-// socket of a killed dataplane exists until the kernel has freed the memory of the dataplane.
+// Opens the hand-over socket. If another dataplane holds the run directory, retries for about a
+// second: a killed dataplane holds it until the kernel has freed the memory of the dataplane.
 static int listen_with_retries(
 	const struct weir_handover_params *params, struct weir_handover_server **ret) {
 	const struct timespec pause = {.tv_nsec = LISTEN_PAUSE_MS * 1000000};
@@ -419,7 +422,7 @@ static int open_signals(struct context *context) {
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGHUP);
 	// Block signals before any thread exists, so that all threads inherit the mask and only the
-	// main loop gets signals.
+	// signalfd receives signals.
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0) {
 		return -errno;
 	}
@@ -459,8 +462,8 @@ close_signals:
 	return r;
 }
 
-// Prints the errors in the configuration, without timestamps. Each line begins with FILE:LINE:COL,
-// so that an editor can jump to the error.
+// Prints the errors in the configuration, without timestamps. Each error begins with FILE:LINE:COL,
+// so that an editor can jump to the error. If there are none, prints the errno `error`.
 static void print_errors(const struct weir_log *log, const char *file, int error,
 	const struct weir_config_errors *errors) {
 	char line[LINE_BYTES];
@@ -485,7 +488,8 @@ static void log_warnings(
 }
 
 // Reads the configuration from the file in the options. *ret_running: the text of the running
-// configuration, for weir-control. Logs errors and warnings. Returns 0 or negative errno.
+// configuration, for weir-control; NULL if out of memory. Logs errors and warnings. Returns 0 or
+// negative errno.
 static int read_config(const struct weir_dataplane_options *options, struct weir_log *log,
 	struct weir_config **ret, char **ret_running) {
 	struct weir_config_errors errors;

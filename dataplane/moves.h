@@ -7,8 +7,8 @@
 // victim to the thief has five steps:
 //
 //   1. weir_mover_request: the victim refuses the request, or confirms it and begins the move. To
-//      begin, the victim writes its index into the thief's `taking`; from then on the thief holds
-//      packets of the bucket.
+//      begin, the victim writes 1 + its index into the thief's `taking`; from then on the thief
+//      holds packets of the bucket.
 //   2. The victim requests a switch from every distributor. A distributor switches between two
 //      bursts: from then on, it puts the packets of the bucket into the thief's ring. It records
 //      the number of packets that it has put into the victim's ring until then (the *end*).
@@ -22,8 +22,9 @@
 //      over workers is never too low: control frees a backend when the sum is 0.
 //
 // A move begins and ends at positions in the packet stream, not at fixed times. Therefore a slow
-// worker delays only the packets of this bucket. Control only requests moves. A worker can be the
-// victim of one move and the thief of one move at the same time.
+// worker delays only the packets of this bucket. Control and the distributors request moves; only
+// workers make them. A worker can be the victim of one move and the thief of one move at the same
+// time.
 //
 // tests/models/moves.pml is a model of moves and of distributor.h: M1 to M4 hold in all executions
 // of the model.
@@ -33,9 +34,9 @@
 //   M4 every move that has begun ends, and then the thief is the owner; a refused request has no
 //      effect
 //
-// Threads: each function is called by the worker of its mover; set-up and weir_moves_free are
-// called while no worker runs. No lock, no allocation, no log, no system call (S1,
-// docs/design/architecture.md).
+// Threads: each function with a mover is called by the worker of the mover; set-up and
+// weir_moves_free are called while no worker runs. No lock, no allocation, no log, no system call
+// (S1, docs/design/architecture.md).
 #pragma once
 
 #include <stdbool.h>
@@ -74,7 +75,8 @@ struct weir_mover {
 	uint64_t urgent; // a distributor's request; [distributors] set it, [worker] clears it
 	// 0 or 1: moves->shift is for this worker. [main] sets it, [worker] clears it
 	uint64_t shifting;
-	// 0 or 1: half of `hold` is in use. [worker] writes it, the victim of its move reads it
+	// 0 or 1: at least half of `hold` has been in use in this move. [worker] writes it, the
+	// victim of its move reads it
 	uint64_t crowded;
 	uint64_t reserved[4];
 	// The move with this worker as the victim
@@ -150,7 +152,8 @@ static inline enum weir_giving weir_mover_give(struct weir_mover *mover) {
 		       : weir_mover_give_slow(mover);
 }
 
-// Returns true if the thief holds so many packets that it may soon have to drop packets.
+// Returns true if the thief holds, or has held in this move, so many packets that it may soon have
+// to drop packets.
 static inline bool weir_mover_thief_is_crowded(const struct weir_mover *mover) {
 	return __atomic_load_n(&mover->moves->mover[mover->move.thief].crowded, __ATOMIC_RELAXED) !=
 	       0;
@@ -167,10 +170,10 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 	return __builtin_expect(__atomic_load_n(&mover->taking, __ATOMIC_ACQUIRE) != 0, 0);
 }
 
-// Hold the packets that belong to the bucket that is moving to this worker. n: at most WEIR_BURST.
-// Other packets stay in pkts, in order. Returns the number of packets that stay. *ret_refused:
-// number of packets of the bucket that were not held because the queue is full. These packets are
-// at the end of pkts, and the caller drops them.
+// Hold the packets that belong to the bucket that is moving to this worker. Call only if
+// weir_mover_is_taking. n: at most WEIR_BURST. Other packets stay in pkts, in order. Returns the
+// number of packets that stay. *ret_refused: number of packets of the bucket that were not held
+// because the queue is full. These packets are at the end of pkts, and the caller drops them.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
@@ -178,11 +181,11 @@ uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint1
 // slice, call weir_mover_adopted.
 const struct weir_move *weir_mover_adopt(struct weir_mover *mover);
 void weir_mover_adopted(struct weir_mover *mover);
-// Returns the held packets that may be processed in this iteration, or NULL if the parcel is not
-// adopted yet. Call once per iteration.
+// Returns the queue of held packets, or NULL if the parcel is not adopted yet. In each iteration,
+// process at most as many packets as weir_hold_due returns.
 struct weir_hold *weir_mover_held(struct weir_mover *mover);
-// Call after held packets were processed. Returns true if no held packet is left: then the move has
-// ended, and this worker owns *ret_bucket.
+// Call after held packets were processed. Returns true if the parcel is adopted and no held packet
+// is left: then the move has ended, and this worker owns *ret_bucket.
 bool weir_mover_end(struct weir_mover *mover, uint32_t *ret_bucket);
 
 // --- the owner of buckets whose queue changes (shift.h) ------------------------------------------
@@ -196,11 +199,13 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 // Relieves a worker, the victim, whose ring is nearly full. pkts: n packets that the distributor is
 // about to put into the ring of the victim. Finds the bucket with the most of these packets, and
 // the worker with the shortest ring of this distributor. Requests that the victim gives the bucket
-// to this worker. No request is made if the shortest ring is more than a quarter full. A bucket
-// with more than half of the packets is not moved, because it would also fill the other ring.
+// to the worker with the shortest ring. Makes no request if this ring is more than a quarter full,
+// or if the victim has not answered an earlier request. A bucket with more than half of the packets
+// is not moved, because it would also fill the other ring.
 //
-// Packets must carry their bucket (distributor.h). For each crowded worker, at most one
-// search is made per WEIR_URGENT_NS. [worker of the distributor]
+// Packets must carry their bucket (distributor.h). For each crowded worker, at most one search is
+// made per WEIR_URGENT_NS, and none within WEIR_URGENT_NS after a request of this distributor.
+// [worker of the distributor]
 void weir_moves_press(struct weir_moves *moves, struct weir_distributor *distributor,
 	uint32_t victim, struct rte_mbuf *const *pkts, uint16_t n, uint64_t now_ns);
 

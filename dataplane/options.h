@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Options of weir-dataplane's command line. main parses them before it does anything else.
+// Options of weir-dataplane's command line.
 //
 // Threads: one. Strings are borrowed from argv and the environment.
 #pragma once

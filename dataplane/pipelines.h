@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pipelines: the pipelines of all workers, and their flow memory. If distributors spread the
-// packets of all ports, the dataplane is *bucketed*: the workers share one flow memory, which is
+// Pipelines: the pipelines of all workers, and their flow memory. If flows are in buckets
+// (distribution.h), the dataplane is *bucketed*: the workers share one flow memory, which is
 // divided into parts, so that a part can move from one worker to another (pipeline_parts.h).
 // Otherwise each worker has a private flow table.
 //
@@ -48,8 +48,8 @@ bool weir_pipelines_may_share(const struct weir_config *config);
 uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucketed);
 
 // Create the pipelines. If bucketed, each pipeline owns the parts assigned to its worker by
-// first_worker. Returns 0, or negative errno (nothing to free) after logging which configuration
-// key to lower.
+// first_worker. Returns 0, or negative errno (nothing to free) after logging the reason, which
+// usually names the configuration key to lower.
 int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
 void weir_pipelines_free(struct weir_pipelines *pipelines);
 // Free the pipelines at the end of the process. Memory from DPDK is left to the kernel.

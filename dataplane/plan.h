@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plan: the devices that the dataplane will open and the memory that they need, computed from the
-// configuration before DPDK starts, because the memory limit is an argument of DPDK.
+// Plan: the devices that the dataplane will open and the memory that it needs, computed from the
+// configuration and the kernel's interfaces before DPDK starts, because the memory limit is an
+// argument of DPDK.
 //
 // Threads: one, before the workers exist.
 #pragma once
@@ -27,7 +28,8 @@ struct weir_plan {
 };
 
 // Computes the plan for a configuration. steer_object: path of the XDP program for AF_XDP ports
-// whose device has no xdp_prog argument; "none" = no program. Returns 0, or negative errno with one
-// line in why that names the key of the configuration.
+// whose device has no xdp_prog argument; "none" = the driver's own program. Returns 0, or negative
+// errno with one line in why. -ENAMETOOLONG may leave why unchanged: a device string with appended
+// arguments is too long.
 int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	struct weir_plan *ret, char *why, size_t why_bytes);

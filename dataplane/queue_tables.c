@@ -8,8 +8,8 @@
 
 #define GRACE_NS 1000000 // maximum time for which packets in a device are on their way to a queue
 #define STEP_NS 50000
-#define STEPS 60 // maximum number of waits for workers before the main loop continues
-#define SHIFTS 8 // maximum number of shifts per call
+#define STEPS 60 // maximum number of steps of a shift per call of go_on
+#define SHIFTS 8 // maximum number of new shifts per call of weir_queue_tables_turn
 
 // Returns true if the RETA of a port's device is updated when buckets move.
 static bool follows(const struct weir_distributed_port *port) {
@@ -90,8 +90,9 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 	}
 }
 
-// Gets the queue to set in entry e of the RETA of port p. Returns false if no change is needed, or
-// if one worker has not owned all buckets of the entry for long enough.
+// Gets the queue to set in entry e of the RETA of port p. Returns false if no change is needed, if
+// one worker has not owned all buckets of the entry for long enough, if this worker polls no queue
+// of the port, or if the entry has a queue that is not used.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -158,8 +159,8 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
-// Records, and logs once, that a device could not change its RETA. The RETA is not changed again
-// before tables->retry_ns has passed.
+// Records that a device could not change its RETA. Logs this once, until a change succeeds. The
+// RETA is not changed again before tables->retry_ns has passed.
 static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
 	struct weir_queue_table *table = &tables->table[p];
 
@@ -201,7 +202,7 @@ static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	weir_shift_drain(tables->distribution->moves);
 }
 
-// Continue the requested shift. Returns false if the shift has not ended.
+// Continue the requested shift, if there is one. Returns false if the shift has not ended.
 static bool go_on(struct weir_queue_tables *tables, uint64_t now_ns) {
 	for (unsigned int step = 0; step < STEPS; step++) {
 		switch (weir_shift_state(tables->distribution->moves)) {
@@ -238,8 +239,8 @@ static void log_differences(
 	table->changed = others > 0;
 }
 
-// Reads the RETA of a port's device, unless it was read recently. The RETA may have been changed
-// externally, or by a reset of the device.
+// Reads the RETA of a port's device, unless it was read recently or a change failed recently. The
+// RETA may have been changed externally, or by a reset of the device.
 static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	struct weir_queue_table *table = &tables->table[p];

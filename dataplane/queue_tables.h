@@ -5,7 +5,8 @@
 // queue of the device, a shift (shift.h) sets the entry to this queue. An entry whose buckets have
 // several owners is not changed: packets of some of its buckets go through a ring.
 //
-// Threads: main. The functions wait for devices, and a few milliseconds for workers.
+// Threads: main. weir_queue_tables_turn waits for devices, and some tens of milliseconds for
+// workers.
 #pragma once
 
 #include "config.h"
@@ -15,7 +16,8 @@
 // Minimum time between the last move of an entry's buckets and the update of the entry.
 #define WEIR_QUEUE_TABLES_SETTLED_NS 100000000ull
 #define WEIR_QUEUE_TABLES_RETRY_NS 10000000000ull // time before a failed change is tried again
-#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull // time between two reads of a device's RETA
+// Minimum time between two reads of a device's RETA, unless a change has failed
+#define WEIR_QUEUE_TABLES_READ_NS 60000000000ull
 
 struct weir_queue_table {
 	const char *port; // name of the port, for the log
@@ -34,7 +36,7 @@ struct weir_queue_tables {
 	const struct weir_distribution *distribution;
 	const struct weir_log *log;
 	uint64_t settled_ns, retry_ns; // WEIR_QUEUE_TABLES_..., or other values in tests
-	uint32_t requested_port; // port of the last shift
+	uint32_t requested_port; // port and entry of the last requested shift
 	uint32_t requested_entry;
 	uint64_t shifts; // number of successful updates
 	uint64_t refusals; // number of failed updates
@@ -48,5 +50,6 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_log *log, struct weir_queue_tables **ret);
 void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is allowed
 
-// Update entries, for at most some milliseconds. Call a few times per second. NULL is allowed.
+// Read the RETAs if this is due, and update at most 8 entries. Call about every 100 ms. NULL is
+// allowed.
 void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns);

@@ -45,11 +45,14 @@ enum weir_shift_state {
 	WEIR_SHIFT_REQUESTED, // the owner must accept or refuse the shift
 	WEIR_SHIFT_REFUSED, // the owner has refused the shift; main can request a shift
 	WEIR_SHIFT_HOLDING, // the owner holds packets; main can update the RETA
-	WEIR_SHIFT_DRAINING, // the owner ends the shift when all senders have recorded their ends
+	// The senders record their ends; then the owner processes the held packets and ends the
+	// shift
+	WEIR_SHIFT_DRAINING,
 };
 
 struct weir_shift {
-	uint32_t state; // enum weir_shift_state, which defines who writes: main or the owner
+	// enum weir_shift_state. The owner writes it while REQUESTED or DRAINING, otherwise main.
+	uint32_t state;
 	// [main], before the state becomes REQUESTED
 	const struct weir_distributor
 		*into; // distributor of the new queue; its owner owns the buckets
@@ -73,25 +76,29 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
 // Requests a shift of the buckets whose masked index is `low` to the queue of the distributor
-// `into`. The owner of `into` must own the buckets. Before the shift, their packets may arrive at
-// any queue of the port. mask: mask for the index of a bucket. other: the distributors of the
-// port's other queues; others: their number, at most WEIR_SHIFT_OTHERS_MAX. The state must be
-// NOTHING or REFUSED, and becomes HOLDING or REFUSED.
+// `into`. If the owner of `into` does not own all of the buckets, it refuses. Before the shift,
+// their packets may arrive at any queue of the port. mask: mask for the index of a bucket. other:
+// the distributors of the port's other queues; others: their number, at most WEIR_SHIFT_OTHERS_MAX.
+// The state must be NOTHING or REFUSED. It becomes REQUESTED and, when the owner has answered,
+// HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);
 // Call after the update of the RETA has succeeded or failed, when all packets that the device had
-// received before the update are in its queues. The state must be HOLDING, and becomes NOTHING.
+// received before the update are in its queues. The state must be HOLDING. It becomes DRAINING and,
+// when the owner has ended the shift, NOTHING.
 void weir_shift_drain(struct weir_moves *moves);
 
 // --- the owner --------------------------------------------------------------------------------
 
-// Hold the packets of buckets that shift to the queue of a distributor. Parameters and result are
-// as for weir_mover_hold.
+// Hold the packets of buckets that shift to the queue of a distributor. Call only if
+// weir_mover_is_shifting. Parameters and result are as for weir_mover_hold.
 uint16_t weir_mover_hold_shift(struct weir_mover *mover, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t in_port, uint16_t *ret_refused);
-// Do a step of the shift to this worker. Call between bursts, once per iteration. Returns the held
-// packets that may be processed in this iteration, or NULL.
+// Do a step of the shift to this worker. Call between bursts, once per iteration, only if
+// weir_mover_is_shifting. Returns the queue of held packets, of which weir_hold_due may be
+// processed in this iteration, or NULL.
 struct weir_hold *weir_mover_shift(struct weir_mover *mover);
-// Call after held packets were processed: ends the shift if no held packet is left.
+// Call after held packets were processed, only if weir_mover_shift has returned their queue: ends
+// the shift if no held packet is left.
 void weir_mover_shift_end(struct weir_mover *mover);

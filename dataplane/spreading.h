@@ -4,7 +4,7 @@
 // which by their devices, whether flows are in buckets, and the first owner of each bucket. Sets
 // the RSS redirection tables (RETA) of devices accordingly.
 //
-// Threads: main, while no worker runs.
+// Threads: main. weir_spreading_plan is called while no worker runs.
 #pragma once
 
 #include "device.h"
@@ -20,13 +20,13 @@ struct weir_spreading {
 };
 
 // Determine the spreading, for open devices. device: [ports]. may_share: the workers can share a
-// flow memory. Sets the RETA of devices that spread flows, if flows are in buckets.
+// flow memory. If flows are in buckets, sets the RETA of devices that spread flows. If this fails,
+// flows are not in buckets.
 void weir_spreading_plan(const struct weir_device *const *device, uint32_t ports, uint32_t workers,
 	bool may_share, struct weir_spreading *ret);
-// Get the initial queue of each entry of a RETA, for a port that is spread by its device.
-// ret_queue: [entries].
+// Get the initial queue of each entry of the RETA of a port. ret_queue: [port[port].table_entries].
 void weir_spreading_first_queues(
 	const struct weir_spreading *spreading, uint32_t port, uint16_t *ret_queue);
-// Returns the key of the RSS hash that determines the bucket of a flow; NULL if the flow hash
-// determines it.
+// If flows are in buckets, returns the key of the RSS hash that determines the bucket of a flow;
+// NULL if the flow hash determines the bucket.
 const struct weir_rss_key *weir_spreading_key(const struct weir_spreading *spreading);

@@ -4,8 +4,8 @@
 // (--telemetry). DPDK serves the socket with its own threads. The socket is owned by root, in the
 // run-time directory of DPDK's file prefix.
 //
-//   /weir/workers    per worker: core, busy and idle cycles, packets, flows
-//   /weir/worker,N   all counters of worker N
+//   /weir/workers    per worker: core, busy and idle cycles, packets, drops, flows
+//   /weir/worker,N   core and counters of worker N, without drops by reason
 //   /weir/flows      flows of all workers together
 //   /weir/drops      packets dropped, by reason
 //

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Watchdog: detects stalled workers, and notifies systemd while no worker is stalled.
+// Watchdog: detects and logs stalled workers. main notifies systemd while no worker is stalled.
 //
 // Threads: main.
 #pragma once
@@ -11,7 +11,7 @@
 #include "log.h"
 #include "segment.h"
 
-#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker whose heartbeat is older than this is stalled
+#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker with an unchanged heartbeat for longer is stalled
 
 struct weir_watchdog {
 	const struct weir_segment *segment;

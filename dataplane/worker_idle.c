@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Idle modes `yield` and `sleep`: after iterations without work, when no packet is waiting, the
-// worker yields its CPU. This is the only exception to guarantee S1 (docs/design/architecture.md):
-// workers make no system calls.
+// worker yields its CPU. These system calls are exceptions to guarantee S1
+// (docs/design/architecture.md).
 //
-// With `yield` the worker polls at least every tenth of a millisecond. With `sleep` the worker
-// waits in epoll until a queue has a packet, but for at most a millisecond. This limit is needed,
-// because requests and new tables from control do not wake the worker, and a grace period must wait
-// for every worker.
+// With `yield` the worker sleeps for at most a tenth of a millisecond at a time. With `sleep` the
+// worker waits in epoll until a queue has a packet, but for at most a millisecond. This limit is
+// needed, because requests and new tables from control do not wake the worker, and a grace period
+// must wait for every worker.
 #include <errno.h>
 #include <sched.h>
 #include <sys/epoll.h>

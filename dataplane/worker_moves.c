@@ -4,7 +4,8 @@
 #include "departure.h"
 #include "pipeline_parts.h"
 
-// Maximum time that a move waits for a device, so that a stuck device does not block the bucket.
+// Time after which a move no longer waits for a device that accepts no packet, so that a stuck
+// device does not block the bucket.
 #define STUCK_NS 100000000ull
 
 // Maximum time that a move waits until the packets in a transmit queue are transmitted: many

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Worker, private: shared by worker.c, worker_process.c and worker_moves.c.
+// Worker, private: shared by worker.c, worker_process.c, worker_moves.c and worker_idle.c.
 //   worker_process.c a burst: the pipeline, and the actions of its verdicts
 //   worker_moves.c    buckets that move to or from this worker (moves.h)
 //   worker_idle.c     pauses of a worker without packets
@@ -92,7 +92,7 @@ static inline void weir_worker_count_received(
 	weir_counter_add(&worker->counters->rx_bytes, bytes);
 }
 
-// Returns true if packets are being captured. Checked once per burst.
+// Returns true if packets are being captured.
 static inline bool weir_worker_captures(const struct weir_worker *worker) {
 	return unlikely(__atomic_load_n(worker->capture_wanted, __ATOMIC_RELAXED) != 0);
 }
@@ -167,7 +167,7 @@ uint16_t weir_worker_hold_slow(
 
 // Hold packets of a bucket that is moving to this worker. pkts: n packets taken from a ring, or
 // from this worker's queue. Returns how many packets may be processed now; they are the first
-// packets in pkts.
+// packets in pkts. The other packets are held, or dropped if the queue is full.
 static inline uint16_t weir_worker_hold(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
@@ -182,7 +182,7 @@ uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 
 // Hold packets of buckets that shift to the queue of a distributor. pkts: n packets of this worker,
 // received from this queue. Returns how many packets may be processed now; they are the first
-// packets in pkts.
+// packets in pkts. The other packets are held, or dropped if the queue is full.
 static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port) {
@@ -191,9 +191,10 @@ static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 		       : weir_worker_hold_shift_slow(worker, distributor, pkts, n, in_port);
 }
 
-// Answer a request to give a bucket to another worker. Unless the request is refused, the move of
-// the bucket begins.
+// Answer a request to give a bucket to another worker. The move of the bucket begins if the answer
+// is WEIR_BUCKET_CONFIRMED.
 enum weir_bucket_answer weir_worker_give(
 	struct weir_worker *worker, uint32_t bucket, uint32_t thief, uint64_t deadline_ns);
-// Do one step of each move from or to this worker. Call once per iteration, between bursts.
+// Take the request of a distributor, if there is one, and do one step of each move from or to this
+// worker and of a shift. Call once per iteration, between bursts.
 void weir_worker_move_buckets(struct weir_worker *worker);
