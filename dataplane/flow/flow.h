@@ -22,8 +22,9 @@ struct weir_flow_key {
 	uint8_t protocol;
 };
 
-// Flows are divided into this many parts, by their hash and the secret of the flow table. Workers
-// hand over whole parts when load is rebalanced (flow_parts.h).
+// In shared memory, flows are divided into this many parts, by their flow hash and the secret of
+// the flow table, or by their RSS hash (rss_hash.h). Workers hand over whole parts when load is
+// rebalanced (flow_parts.h).
 #define WEIR_FLOW_PART_BITS 10
 #define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
 
@@ -32,12 +33,15 @@ enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // a FIN was seen; then the closing timeout passed or a SYN arrived
 	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN arrived.
 	WEIR_FLOW_END_REFUSED,
-	WEIR_FLOW_END_TIMED_OUT, // no packet arrived for the timeout of the flow's state
-	// Replaced by a newer flow, moved, no longer part of a service, or deleted by an operator.
+	// No packet arrived for the timeout of the flow's state, or a SYN replaced a joined flow.
+	WEIR_FLOW_END_TIMED_OUT,
+	// Replaced by a flow with another key, moved, without a service or backend, or deleted by
+	// an operator.
 	WEIR_FLOW_END_EVICTED,
 };
 
-// A reference to a flow in a table. It is valid until the next insertion or sweep. A negative value
+// A reference to a flow in a table. It is valid until the flow is removed, and at most until the
+// next insertion or sweep, or the next slice of release or adopt (flow_parts.h). A negative value
 // means that no flow was found.
 typedef int64_t weir_flow_ref;
 
@@ -61,24 +65,26 @@ struct weir_flow_start {
 
 // Callbacks of the flow table. `belongs` is a check; the other callbacks report state changes and
 // ends of flows (F5 of flow_table.h). The table calls them from within advance, insert, restart,
-// remove, adopt and sweep, so they must be short. half_open: the flow was never established
-// before its end.
+// move, remove, adopt and sweep, so they must be short. half_open: the open flow was never
+// established before its end; false in `ended` if the flow had finished before.
 struct weir_flow_listener {
-	// The second packet of a half-open flow has arrived. Not called for a flow that began as
-	// established, or that finishes with its second packet. answered: the flow began with a
-	// SYN; the second packet then shows that the backend has answered the SYN.
+	// A half-open flow has become established or young: a packet other than a SYN, or a second
+	// datagram, has arrived. Not called for a flow that began as established, or that this
+	// packet finishes. answered: the flow was in phase SYN seen; the packet then shows that the
+	// backend has answered the SYN.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// A FIN or RST has finished the flow, which was open. Called before `ended`. Called again
 	// for the same flow only after `resumed`. service_ns: for a flow that completed, the time
 	// since its first packet; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
-	// The flow had not finished: data after an RST shows that the RST was forged. The flow is
-	// now established, and finished will be called again.
+	// The flow had not finished: a packet after an RST shows that the RST was forged. The flow
+	// is now established or young, and finished will be called again.
 	void (*resumed)(void *context, uint16_t backend);
-	// The flow was removed from the table. outcome: WEIR_OUTCOME_KNOWN if the flow had finished
-	// before, otherwise an enum weir_outcome; service_ns is then the time until its last
-	// packet, and idle_ns the time since its last packet, if service_ns is not 0.
+	// The flow was removed from the table, restarted or moved. outcome: WEIR_OUTCOME_KNOWN if
+	// the flow had finished before, otherwise an enum weir_outcome. service_ns: for outcome
+	// COMPLETED, the time until its last packet; 0 = not measured. idle_ns: the time since its
+	// last packet, if service_ns is not 0.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, uint64_t idle_ns, bool half_open);
 	// Returns false if the table must end the flow (EVICTED). A UDP flow must end if its

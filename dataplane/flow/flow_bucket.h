@@ -116,7 +116,7 @@ struct weir_flow_family { // the flows of one family
 	uint32_t sweep_next; // next bucket of the sweep
 	uint32_t sweep_end; // end of the part in which the sweep is
 	uint32_t sweeps; // number of completed sweeps
-	uint32_t recheck; // number of sweeps that must end until all UDP flows are checked
+	uint32_t recheck; // number of sweeps that must end until the recheck is complete
 	uint64_t sweep_rate; // buckets per 2^20 ns, 16 fractional bits
 	uint64_t sweep_debt; // buckets to sweep now, 16 fractional bits
 };
@@ -132,7 +132,8 @@ struct weir_flow_stamps {
 struct weir_flow_now {
 	uint32_t word[WEIR_FLOW_PHASE_ROOM];
 	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
-	uint32_t handshake_ticks; // WEIR_FLOW_HANDSHAKE_MS in the ticks of half-open flows
+	// WEIR_FLOW_HANDSHAKE_MS, but at most the timeout of half-open flows, in their ticks
+	uint32_t handshake_ticks;
 };
 
 // The secret of a flow table: odd multipliers from which the buckets of a hash are computed.
@@ -169,7 +170,7 @@ struct weir_flow_table {
 	struct weir_flow_family family6;
 	struct weir_flow_destinations destinations; // destinations of family6
 	uint8_t shift[WEIR_FLOW_PHASE_ROOM]; // tick of a phase = 2^shift ns
-	bool measuring; // at least one start time has been stored
+	bool measuring; // start times may have been stored
 	bool rechecking; // a family is being rechecked, so datagrams take the slow lookup
 	bool recheck_tcp; // the last recheck included TCP
 	uint32_t rechecks; // number of rechecks begun
@@ -264,15 +265,16 @@ static inline uint32_t weir_flow_first_bucket(
 	return weir_flow_bucket_from(bucket_count, hash, secret->first);
 }
 
-// Returns the part of a flow, below WEIR_FLOW_PARTS. The part and the primary bucket are the top
-// bits of the same product, and all parts have the same number of buckets. Therefore the primary
-// bucket is in this part.
+// Returns the part of a flow in shared memory, below WEIR_FLOW_PARTS. hash: weir_flow_bucket_hash.
+// The part and the primary bucket are the top bits of the same product, and all parts have the same
+// number of buckets. Therefore the primary bucket is in this part.
 static inline uint32_t weir_flow_part(const struct weir_flow_secret *secret, uint64_t hash) {
 	return (uint32_t)((hash * secret->first) >> (64 - WEIR_FLOW_PART_BITS));
 }
 
 // Returns a bucket hash for another part. bucket_hash: the bucket hash of a flow. part: the part in
-// which the flow must be. All bits that spread flows over the buckets of a part are unchanged.
+// which the flow must be. Only the top WEIR_FLOW_PART_BITS change; the other bits spread flows over
+// the buckets of the part.
 static inline uint64_t weir_flow_bucket_hash_in_part(
 	const struct weir_flow_secret *secret, uint64_t bucket_hash, uint32_t part) {
 	uint64_t further = part - (uint64_t)weir_flow_part(secret, bucket_hash);
@@ -443,9 +445,9 @@ static inline void weir_flow_stamp(struct weir_flow_table *table, uint64_t now_n
 }
 
 // Refreshes the word of a packet's flow, and writes the flow's backend to *ret_backend. event: the
-// event that the packet causes. Returns false and changes nothing if the packet would change the
-// state of the flow, or if the slot is free. An expired flow that the sweep has not removed yet
-// continues.
+// event that the packet causes. Returns false and changes nothing if the slot is free, or if the
+// fast path does not handle this event in the flow's state. An expired flow that the sweep has not
+// removed yet continues.
 static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32_t *word,
 	enum weir_flow_event event, uint32_t *ret_backend) {
 	uint32_t old = *word;
@@ -476,7 +478,7 @@ static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const 
 }
 
 // Slow path of weir_flow_find6, with the same parameters and result. Compares the whole keys,
-// because several slots of the bucket have the ports of the packet.
+// because several slots of the bucket may have the ports of the packet.
 uint32_t *weir_flow_find6_among(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip);
 
@@ -500,8 +502,9 @@ static inline uint32_t *weir_flow_find6(
 	return &bucket->word[slot];
 }
 
-// Writes the indexes of the two buckets of this key to ret_buckets. Returns true if the buckets
-// hold no entry with the key, not even an expired entry.
+// Writes the indexes of the two buckets of this key to ret_buckets. Returns true if no slot of the
+// buckets has the key. Returns false if a slot has the key, even if its flow has expired or has
+// another protocol, or if the slot is free.
 static inline bool weir_flow_absent(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t ret_buckets[2]) {
 	const struct weir_flow_secret *secret = &table->secret;
@@ -536,13 +539,14 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// Returns whether the table is crowded: it is full, or half-open flows are near their limit. The
-// table becomes crowded at seven eighths of the limit, and stops being crowded at three quarters.
+// Returns whether the table is crowded for a family: it is full, or half-open flows are near their
+// limit. Also records the time if the table is not crowded (F3 of flow_table.h). The table becomes
+// crowded at seven eighths of the limit, and stops being crowded at three quarters.
 //
 // In a crowded table, a new flow may be evicted before its second packet arrives. Therefore the
-// caller must choose the backend that the second packet would get without an entry. Flows that
-// were inserted before the table became crowded have backends chosen by the policy; they are not
-// evicted for one second (F3 of flow_table.h).
+// caller must choose the backend that the second packet would get without an entry. Flows that were
+// inserted before the table became crowded have backends chosen by the policy; they are not evicted
+// for WEIR_FLOW_HANDSHAKE_MS (F3).
 static inline bool weir_flow_crowded(struct weir_flow_table *table, uint8_t family) {
 	struct weir_flow_family *flows = likely(family == 4) ? &table->family4 : &table->family6;
 	bool crowded = flows->half_open >= flows->crowded_at;

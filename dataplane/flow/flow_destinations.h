@@ -22,7 +22,7 @@ struct weir_flow_destinations {
 	uint16_t *chains; // indexed by the hash of an address: first number of the chain
 	uint32_t mask; // mask that reduces a hash to an index of chains[]
 	uint16_t free; // the first free number
-	uint16_t last; // the most recently assigned number
+	uint16_t last; // the number that the last `take` returned
 };
 
 // Initialize the destinations of a table. addresses: maximum number of addresses, at most

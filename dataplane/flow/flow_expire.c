@@ -3,7 +3,7 @@
 
 #include "flow_life.h"
 
-#define SWEEP_BUCKETS_MAX 256 // maximum number of buckets per call
+#define SWEEP_BUCKETS_MAX 256 // maximum number of buckets per call and family
 #define FORGET_SWEEPS 256 // every 256th sweep (every few minutes) clears old start times
 
 void weir_flow_bucket_expire(

@@ -9,8 +9,9 @@
 
 #define WEIR_FLOW_SWEEP_SHIFT 20 // sweep_rate is in buckets per 2^20 ns (about a millisecond)
 
-// Expire flows in a limited number of buckets (F6 of flow_table.h). Call once per iteration of the
-// poll loop. Returns true if more flows must be checked: call again soon, do not sleep.
+// Expire flows in a limited number of buckets, and check flows during a recheck (F6 of
+// flow_table.h). Call once per iteration of the poll loop. Returns true if more flows must be
+// checked: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
 // Make the sweep start at the first bucket of this part. Call when the table gets its first part.
@@ -29,7 +30,7 @@ void weir_flow_starts_clear(
 // TCP flows that no longer belong to their backend's service; these flows continue until the sweep
 // reaches them.
 //
-// The recheck ends when the sweep has passed every bucket, after at most two seconds. Until then,
+// The recheck ends when the sweep has passed every bucket, usually within two seconds. Until then,
 // the fast path does not handle datagrams: they take weir_flow_lookup, whose caller must call
 // `belongs`.
 void weir_flow_recheck(struct weir_flow_table *table, bool tcp, uint64_t now_ns);

@@ -254,8 +254,8 @@ static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, ui
 	return (uint64_t)kinds[phase] << 56 | age << table->shift[phase];
 }
 
-// Evict an idle flow when the table is full and the two buckets have no half-open flow. Returns the
-// freed slot, with its bucket in *ret_bucket, or -1.
+// Evict an idle flow from two buckets that have no half-open flow to evict. Returns the freed slot,
+// with its bucket in *ret_bucket, or -1.
 static __rte_noinline int evict_idle(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], uint64_t now_ns, uint32_t *ret_bucket) {
 	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -308,9 +308,9 @@ static inline bool has_room(const struct weir_flow_family *family, enum weir_flo
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// Call if the table has reached its limit of flows, and the two buckets of a new flow have a free
-// slot but no flow to evict. Evicts a flow from the adjacent buckets and returns the free slot,
-// or -1.
+// Call if the two buckets of a new flow have no flow to evict. If they have a free slot, because a
+// limit of flows is reached, evicts a flow from the adjacent buckets and returns the free slot.
+// Otherwise returns -1.
 //
 // Only for IPv6: its buckets are small, so half of all bucket pairs have no half-open flow. For
 // IPv4 only a fifth of the pairs have none, and reading the adjacent buckets would cost two cache
@@ -359,8 +359,9 @@ static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	return slot;
 }
 
-// Makes room for a new flow if its two buckets have no half-open flow. During a SYN flood, this is
-// the case for every fifth packet. Returns the freed slot, with its bucket in *ret_bucket, or -1.
+// Makes room for a new flow if its two buckets have no half-open flow to evict. During a SYN flood,
+// this is the case for every fifth packet. Returns the freed slot, with its bucket in *ret_bucket,
+// or -1.
 static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	if (unlikely(may_be_half_open(weir_flow_family_of(table, ipv6), start->event)) &&
@@ -370,9 +371,9 @@ static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6
 	return ipv6 ? make_way6(table, buckets, start, ret_bucket) : -1;
 }
 
-// Finds a slot for a new flow whose two buckets are full: first ends expired flows, then moves a
-// flow to its other bucket. If neither gives a slot, evicts a flow. Returns the slot, with its
-// bucket in *ret_bucket, or -1.
+// Finds a slot for a new flow whose two buckets are full or have an expired half-open flow: first
+// ends expired flows, then moves a flow to its other bucket. If neither gives a slot, evicts a
+// flow. Returns the slot, with its bucket in *ret_bucket, or -1.
 static __rte_noinline int search_room(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	struct weir_flow_family *family = weir_flow_family_of(table, ipv6);

@@ -272,7 +272,8 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 }
 
 // Returns the new phase of a flow when a packet other than its first packet moves the flow to
-// another backend. An established flow stays established, and a half-open flow stays half-open.
+// another backend. former: the phase, which this packet may have changed already. A young flow
+// stays young, and a UDP flow in phase UDP seen stays in this phase.
 static enum weir_flow_phase next_phase(unsigned int former, const struct weir_flow_start *start) {
 	switch (start->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM: // may be a repetition of the first datagram

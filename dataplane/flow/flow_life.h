@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Flow life: start, state changes and end of flows in the table. Calls the listener. The pipeline
-// calls the functions that take a reference; flow_insert.c and flow_expire.c call the functions
-// that take a slot.
+// Flow life: start, state changes and end of flows in the table. Calls the listener. The files in
+// packet/ call the functions that take a reference; flow_insert.c, flow_expire.c and flow_parts.c
+// call the functions that take a slot.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
 
 #include "flow_slot.h"
 
-// Start times are in ticks of 2^14 ns (16 us), which wrap after 19.5 hours; a start time is cleared
-// after 4.9 hours.
+// Start times are in ticks of 2^14 ns (16 us), which wrap after 19.5 hours; the sweep clears start
+// times that are more than 4.9 hours old.
 #define WEIR_FLOW_START_SHIFT 14
 
 // Updates the state of a found flow and the time of its last packet, when a packet of the flow has
-// arrived. event: the event that the packet causes. Returns true if the packet starts a new flow in
-// place of the old flow (a SYN in state closing): the caller then chooses a backend and calls
-// weir_flow_restart.
+// arrived. event: the event that the packet causes. Some events change nothing, such as a SYN in
+// state established. Returns true, without a change, if the packet starts a new flow in place of
+// the old flow (a SYN in state closing, or in a joined flow): the caller then chooses a backend and
+// calls weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
 
-// Move a found flow to the backend start->backend. end: EVICTED if the old backend was removed, or
-// COMPLETED if a new flow replaces the old flow. With COMPLETED, the reported end depends on the
+// Move a found flow to the backend start->backend. end: EVICTED if the flow must leave its backend,
+// or COMPLETED if a new flow replaces the old flow. With COMPLETED, the reported end depends on the
 // state of the old flow, for instance REFUSED after an RST.
 void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	const struct weir_flow_start *start, enum weir_flow_end end);
@@ -36,14 +37,14 @@ void weir_flow_move(
 void weir_flow_challenge(struct weir_flow_table *table, weir_flow_ref flow, uint64_t now_ns);
 bool weir_flow_is_challenged(const struct weir_flow_table *table, weir_flow_ref flow);
 
-// Ends a found flow whose backend was removed and for which there is no other backend.
+// Ends a found flow. end: the end to report.
 void weir_flow_remove(
 	struct weir_flow_table *table, weir_flow_ref flow, enum weir_flow_end end, uint64_t now_ns);
 
 // --- slots -------------------------------------------------------------------------------------
 
 // Begin a new flow in a slot that already has the flow's key. Before that, call weir_flow_stamp
-// with start->now_ns.
+// with start->now_ns. Does not change the count of flows, but counts a half-open flow.
 void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_place *place,
 	const struct weir_flow_start *start);
 

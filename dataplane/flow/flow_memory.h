@@ -2,7 +2,7 @@
 //
 // Flow memory: the buckets of flow tables. A table has its own memory, or the tables of all workers
 // share one memory. A shared memory consists of WEIR_FLOW_PARTS parts with equal numbers of
-// buckets, which the tables hand over to each other (flow_parts.h). Used during set-up only.
+// buckets, which the tables hand over to each other (flow_parts.h). The functions are for set-up.
 //
 // Threads: created and freed while no worker runs. Each part is used only by the worker that owns
 // the part; parts share no cache line.

@@ -10,9 +10,9 @@
 //      part.
 //
 // Flows keep backend, state, and the times of their first and last packets. A part raises the
-// capacity and the half-open limit of the table that owns it. If a table then has more flows than
-// its capacity, it keeps all flows but accepts no new flows until their number is below the
-// capacity.
+// capacity and the half-open limit of the table that owns it. If a table has more flows than its
+// capacity after it has released a part, it keeps all flows. It accepts new flows only in place of
+// other flows until their number is below the capacity.
 //
 // Threads: the worker of the first table calls release, then the worker of the second table calls
 // adopt. The callers hand over the parcel with a release store and an acquire load. No allocation
@@ -98,9 +98,10 @@ bool weir_flow_release(
 
 // Adopts a released part, at most WEIR_FLOW_SLICE buckets per call. Returns true when done.
 //
-// Before the first call, the caller must add the flows of the parcel to the counts of the
-// listener. The reason: adopt reports to the listener each flow that has expired, and each flow
-// that is evicted because the table has no room for its destination (WEIR_FLOW_DESTINATIONS_MAX).
-// The tallies of the parcel do not change.
+// Before the first call, the caller must add the flows of the parcel to the counts of the listener.
+// The reason: adopt reports to the listener each flow that has expired, each flow that does not
+// belong to its service any more (weir_flow_bucket_recheck), and each flow that is evicted because
+// the table has no room for its destination (WEIR_FLOW_DESTINATIONS_MAX). The tallies of the parcel
+// do not change.
 bool weir_flow_adopt(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow slots: access to slots of either family by number and bucket. Private to the flow table:
-// shared by flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c, flow_table.c, flow_waiting.c
-// and flow_walk.c.
+// shared by flow_bucket.c, flow_life.c, flow_expire.c, flow_insert.c, flow_parts.c, flow_table.c,
+// flow_waiting.c and flow_walk.c.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once

@@ -9,30 +9,34 @@
 //   flow_expire.h  timeouts
 //   flow_memory.h  memory of the buckets: private to a table, or shared by all workers
 //   flow_parts.h   hands over a part of the flows from one table to another
+//   flow_walk.h    iteration over the flows, and flow_waiting.h: search for waiting flows
 //
 // Threads: one table per worker; only that worker calls these functions. No locks, no allocation
 // after create, no system call.
 //
 // Guarantees:
 //   F1 Keys are compared in full: two flows are never mistaken for one flow.
-//   F2 Memory is bounded by the parameters at creation; if the table is full, an insertion fails,
-//      but the packet is still forwarded (the caller uses the Maglev fallback).
-//   F3 An insertion at the limit of half-open flows may evict a half-open flow: the oldest flow of
-//      its two buckets. For IPv6, if these have no half-open flow, the adjacent buckets are used.
+//   F2 Memory is bounded by the parameters at creation; in a full table an insertion may fail, but
+//      the packet is still forwarded (the caller uses the Maglev fallback).
+//   F3 An insertion at the limit of half-open flows, into a full table or into full buckets may
+//      evict a half-open flow: the oldest flow of its two buckets. For IPv6, if these have no
+//      half-open flow but a free slot, the adjacent buckets are used.
 //      A flow that was inserted before the table became crowded is not evicted for
 //      WEIR_FLOW_HANDSHAKE_MS: without its entry, the second packet would not go to the backend
 //      that the policy chose for the first packet.
-//      In a full table, an insertion may also evict the longest idle flow of its buckets: first an
-//      ended flow or a flow in phase WAITING, then a young flow, then a UDP flow, then an
-//      established flow. An established, closing, reset or UDP flow with a packet within
+//      In a full table or full buckets, an insertion may also evict the longest idle flow of its
+//      buckets: first an ended flow or a flow in phase WAITING, then a young flow, then a UDP flow,
+//      then an established flow. An established, closing, reset or UDP flow with a packet within
 //      WEIR_FLOW_IN_USE_MS is never evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for
 //      idle flows, no search is made until the next millisecond.
 //      The slot of an expired flow becomes free when the sweep reaches the flow (F6).
-//   F4 Half-open flows (SYN seen, UDP seen) use at most half_open_percent of the table.
+//   F4 No insertion makes the half-open flows of a family (phases SYN seen, joined, moved, UDP
+//      seen) more than half_open_percent of the family's capacity.
 //   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
 //      that gauges of active flows stay exact. A FIN or RST that finishes an open flow is also
 //      reported.
-//   F6 Expiry work per call is bounded; a sweep of the whole table is finished within a second.
+//   F6 Expiry work per call is bounded; if weir_flow_sweep is called often enough, a sweep of the
+//      whole table is finished within a second.
 //   F7 The work of an insertion is bounded for all keys; without the secret, an attacker cannot
 //      choose keys that share a bucket.
 #pragma once
@@ -49,7 +53,7 @@
 #define WEIR_FLOW_IPV6_PERCENT_MAX 100u
 
 struct weir_flow_table_params {
-	uint32_t flows; // maximum number of IPv4 flows
+	uint32_t flows; // maximum number of IPv4 flows, 1 to 2^28 with private memory
 	uint32_t ipv6_percent; // 1..100: additional IPv6 flows per 100 IPv4 flows
 	uint32_t half_open_percent; // 1..100: maximum percentage of half-open flows (F4)
 	uint32_t timeout_ms[WEIR_FLOW_STATE_COUNT]; // index: enum weir_flow_state
@@ -68,12 +72,13 @@ struct weir_flow_table_params {
 
 struct weir_flow_table;
 
-// Create a table. listener is copied. Returns 0, -EINVAL, -ENOMEM. [set-up]
+// Create a table. listener is copied; only its `belongs` may be NULL. Returns 0, -EINVAL, -ENOMEM.
+// [set-up]
 int weir_flow_table_create(const struct weir_flow_table_params *params,
 	const struct weir_flow_listener *listener, struct weir_flow_table **ret);
-void weir_flow_table_free(struct weir_flow_table *table);
+void weir_flow_table_free(struct weir_flow_table *table); // NULL is allowed
 // Returns the size in bytes of a table with private memory for `flows` IPv4 flows, and ipv6_percent
-// IPv6 flows per 100 IPv4 flows. Docs and start-up messages show this size.
+// IPv6 flows per 100 IPv4 flows.
 uint64_t weir_flow_table_bytes(uint32_t flows, uint32_t ipv6_percent);
 // Returns the size in bytes of a table that uses shared memory, without this memory. flows,
 // ipv6_percent: the parameters of the shared memory.

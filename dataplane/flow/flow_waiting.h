@@ -3,8 +3,9 @@
 // Waiting flows: flows whose client has sent only a SYN, some time ago. The backend may not have
 // replied; flows without a reply can be moved to another backend (steal_flow.h).
 //
-// A search walks over the table (flow_walk.h). Flows above the limit of half-open flows, and flows
-// that began in mid-connection, do not count as waiting.
+// A search walks over the table (flow_walk.h). Flows above the limit of half-open flows, flows that
+// began in mid-connection, and flows that were moved and have had no SYN since do not count as
+// waiting.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -28,8 +29,8 @@ struct weir_flow_waiting {
 	uint32_t idle_ms; // minimum time since the last packet, because ticks are rounded down
 };
 
-// Get the waiting flows of a line that match the search, up to WEIR_FLOW_WALK_LINE flows. Returns
-// the number of flows; 0 if the table does not own the line.
+// Get the waiting flows of a line (below weir_flow_walk_lines) that match the search, up to
+// WEIR_FLOW_WALK_LINE flows. Returns the number of flows; 0 if the table does not own the line.
 uint32_t weir_flow_waiting_in(const struct weir_flow_table *table, uint32_t line,
 	const struct weir_flow_waiting_search *search, uint64_t now_ns,
 	struct weir_flow_waiting *ret);

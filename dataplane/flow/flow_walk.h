@@ -2,9 +2,9 @@
 //
 // Flow walk: iterates over a flow table, one line (the flows of a bucket) at a time. The order is
 // fixed, so that a walk can be resumed even if flows have begun or ended in the meantime. A walk
-// returns each flow that stays in the table exactly once. Exception: the insertion of a new flow
-// may move a flow to another bucket (flow_insert.c). The walk may then return the moved flow
-// twice or not at all.
+// returns each flow that stays in the table and does not expire exactly once. Exception: the
+// insertion of a new flow may move a flow to another bucket (flow_insert.c). The walk may then
+// return the moved flow twice or not at all.
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
