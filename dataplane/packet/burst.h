@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Burst: data shared by the stages of a pipeline, and functions to forward, drop, answer or punt a
-// packet. Private to the files of the pipeline: pipeline.c (fast path), lookup.c, new_flow.c,
-// move_flow.c, slow_path.c, flow_query.c and pipeline_setup.c.
+// packet. Private to the files of packet/.
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once
@@ -83,7 +82,7 @@ struct weir_pipeline {
 	struct weir_policy_worker policy;
 	struct weir_policy_client *clients; // [max_services]
 	uint64_t *adopted; // [max_services] generation of the selection that clients[] uses
-	uint64_t services_checked; // generation of the services at the last check of UDP flows
+	uint64_t services_checked; // generation of the services at the last check of flows
 	struct weir_parse_mac macs[WEIR_PORTS_MAX]; // MAC addresses that each port accepts
 	struct weir_extra extra;
 	struct weir_icmp_limit offer_limit;
@@ -190,9 +189,9 @@ static inline bool weir_burst_by_datagram(const struct weir_pipeline *pipeline, 
 }
 
 // Returns whether a flow belongs to the service of its backend. False for a UDP flow if its address
-// and port were assigned to another service or to none, or if the service has no UDP flows any
-// more. False for a TCP flow if its bind was removed and the drain of the bind has ended.
-// Before any service is published, returns true for all flows.
+// and port were assigned to another service or to none, if the service has no UDP flows any more,
+// or if the backend was removed. False for a TCP flow if its bind was removed and the drain of the
+// bind has ended. Before any service is published, returns true for all flows.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,
 	uint16_t backend) {
@@ -258,8 +257,8 @@ static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	}
 }
 
-// Undo weir_burst_forward for packet i, which gets another verdict. The last call of
-// weir_burst_forward must have been for packet i.
+// Undo weir_burst_forward for packet i, and report its verdict, which the caller has changed. The
+// last call of weir_burst_forward must have been for packet i.
 void weir_burst_cancel_forward(struct weir_burst *b, unsigned int i);
 
 // Prefetch data of the backend for the rewrite stage.
@@ -280,7 +279,7 @@ static inline void weir_burst_report(struct weir_burst *b, unsigned int i) {
 // Count n packets of a verdict as dropped, for the worker, their service and their backend.
 void weir_burst_add_drops(struct weir_pipeline *pipeline, const struct weir_verdict *verdict,
 	enum weir_drop_reason reason, uint32_t n);
-// Count a packet as dropped; the verdict keeps its action.
+// Count a packet as dropped, and set the reason; the verdict keeps its action.
 void weir_burst_count_drop(
 	struct weir_burst *b, struct weir_descriptor *d, enum weir_drop_reason reason);
 
@@ -302,11 +301,11 @@ static inline bool weir_burst_is_vip(
 	return b->services->buckets != NULL && weir_service_is_vip(b->services, address, family);
 }
 
-// Drop packet i if its source is a VIP; otherwise return false. Two services that reply to each
-// other would loop forever (CVE-2024-2169).
+// Drops packet i and returns true if its source is a VIP; otherwise returns false. Two services
+// that reply to each other would loop forever (CVE-2024-2169).
 bool weir_burst_vip_source(struct weir_burst *b, unsigned int i);
 
-// Sends a packet that was rewritten into a reply. The reply is sent on the port that received the
+// Sets the verdict of a packet that was rewritten into a reply: send on the port that received the
 // packet. Takes a token of the rate limit, which the caller has checked.
 void weir_burst_reply(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_icmp_limit *limit);

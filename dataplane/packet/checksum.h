@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Internet checksums (RFC 1071, RFC 1624). Included by parse, encap and icmp.
+// Internet checksums (RFC 1071, RFC 1624).
 //
 // A sum is the sum of 16-bit words as stored in memory. Ones' complement addition does not depend
 // on the byte order, so a folded and complemented sum can be stored unchanged.

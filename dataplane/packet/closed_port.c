@@ -6,7 +6,8 @@
 #include "reset.h"
 
 // Reply like a host without a listener (RFC 1122, 4.1.3.1; RFC 9293, 3.10.7.1; RFC 4443, 3.1). No
-// reply is sent to an RST, to a packet whose source is a VIP (forged), or above the rate limit.
+// reply is sent to an RST, to a packet with a wrong checksum, a group MAC address or a VIP as
+// (forged) source, or above the rate limit.
 static void reject(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	struct weir_icmp_limit *limit = &b->pipeline->unreachable_limit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Closed port: handles a packet to a port that belongs to no service, or to a bind that accepts no
-// new flows. Called by new_flow.c and slow_path.c.
+// new flows. Called by new_flow.c and move_flow.c.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once

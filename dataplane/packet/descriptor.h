@@ -34,7 +34,8 @@ struct weir_summary {
 _Static_assert(sizeof(struct weir_summary) == 40,
 	"a summary must be small, so that the summaries of a burst occupy few cache lines");
 
-// IP addresses in the key are set for all kinds except OTHER and BROKEN.
+// IP addresses in the key are set for all kinds except OTHER and BROKEN. They are 0 for kind
+// SUSPECT if a broadcast or multicast frame has no IP packet.
 struct weir_descriptor {
 	struct weir_flow_key key; // key of the packet; for an ICMP error, later its flow's key
 	uint8_t kind; // enum weir_packet_kind

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Encap: puts a backend's headers in front of a packet, for all forwarding modes (forwarding.h) and
-// all four combinations of IPv4 and IPv6. Called by pipeline.c.
+// all four combinations of IPv4 and IPv6. Called by slow_path.c and fragment_output.c; outer.h is
+// the version for the fast path.
 //
 // The headers are a copy of the header in the backend row, made by control (backend_row.h). The
 // worker fills in the fields that depend on the packet:
@@ -115,7 +116,7 @@ static inline bool weir_encap_fits(
 }
 
 // Returns the bits of the low half of the IPv4 source address that depend on the flow, in memory
-// order. They come from hash bits that are not used to choose a worker, bucket or slot.
+// order. They come from bits 16 to 31 of the hash.
 static inline uint16_t weir_encap_source_low(uint64_t hash, uint16_t mask) {
 	return (uint16_t)(hash >> 16) & mask;
 }
@@ -163,8 +164,7 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 	if (head->udp_at > 0) {
 		uint8_t *udp = inner - head->udp_at;
 
-		// An ephemeral port (RFC 7510, 3), from bits of the hash that do not choose the
-		// worker or the bucket.
+		// An ephemeral port (RFC 7510, 3), from bits 16 to 29 of the hash.
 		weir_store16(udp, rte_cpu_to_be_16((uint16_t)(0xc000 | (hash >> 16 & 0x3fff))));
 		weir_store16(udp + 4, rte_cpu_to_be_16((uint16_t)(head->udp_at + ip_bytes)));
 	}
@@ -228,8 +228,8 @@ static inline void weir_encap_push(struct rte_mbuf *m, const struct weir_descrip
 	weir_encap_pad(m);
 }
 
-// Truncate a packet in several segments to its first `bytes` bytes and free the remaining segments.
-// bytes: 1 to pkt_len.
+// Truncate a packet, which may have several segments, to its first `bytes` bytes, and free the
+// remaining segments. bytes: 1 to pkt_len.
 void weir_encap_cut(struct rte_mbuf *m, uint32_t bytes);
 
 // Same as weir_encap_push, for a packet in several segments. The first segment holds at least the

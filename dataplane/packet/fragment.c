@@ -177,7 +177,7 @@ void weir_fragment_note(struct weir_burst *b, unsigned int i) {
 			return;
 		}
 	} else {
-		// The pipeline has counted this fragment as a hit without a lookup. Undo this:
+		// The pipeline counts this fragment as a hit without a lookup. Undo this:
 		// weir_fragment_finish counts a hit if the fragment has a flow.
 		pipeline->pending.flow_hits--;
 	}

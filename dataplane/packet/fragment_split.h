@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet
-// without DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most 1,280 bytes
-// (the minimum MTU) is encapsulated, and then the outer packet is split, because senders ignore
-// an MTU below the minimum (RFC 2473, 7.1; RFC 4213, 3.2). Without an outer header (l2), such a
-// packet is not split. Called by fragment_output.c.
+// Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet without
+// DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most 1,280 bytes (the
+// minimum MTU) is encapsulated, and then the outer packet is split, because senders ignore an MTU
+// below the minimum (RFC 2473, 7.1; RFC 4213, 3.2). Without an outer header (l2), such a packet is
+// not split.
 //
 // Threads: only the worker that owns the packet. New packets come from the pool of the packet.
 #pragma once
@@ -39,7 +39,8 @@ static inline bool weir_fragment_unavoidable(const struct weir_descriptor *d) {
 int weir_fragment_split(struct rte_mbuf *m, const struct weir_descriptor *d, uint32_t piece_max,
 	struct rte_mbuf **pieces, uint32_t room);
 
-// Split an IPv6 packet without extension headers, `bytes` long at l3_offset, like
-// weir_fragment_split: all pieces get a fragment header. m needs 8 bytes of headroom.
+// Split an IPv6 packet without extension headers, `bytes` long at l3_offset. Parameters and result
+// are as for weir_fragment_split, but all pieces get a fragment header, even if there is only one
+// piece. m needs 8 bytes of headroom, otherwise -ENOBUFS.
 int weir_fragment_split6(struct rte_mbuf *m, uint32_t l3_offset, uint32_t bytes, uint32_t id,
 	uint32_t piece_max, struct rte_mbuf **pieces, uint32_t room);

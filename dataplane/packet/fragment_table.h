@@ -6,8 +6,8 @@
 //
 // The table is bounded: each key belongs to one bucket of four entries. A new datagram replaces a
 // complete or expired datagram of its bucket or, if there is none, the oldest datagram. An entry
-// stores which parts of its datagram were forwarded, so that a backend gets no overlapping
-// fragments (RFC 1858, RFC 5722).
+// stores which parts of its datagram have arrived, so that a backend gets no overlapping fragments
+// (RFC 1858, RFC 5722).
 //
 // Threads: one table per worker; only that worker calls these functions.
 #pragma once
@@ -50,30 +50,31 @@ struct weir_fragment_entry { // one cache line
 	uint16_t end;
 	struct {
 		uint16_t from, to; // from == to: unused
-	} seen[WEIR_FRAGMENT_RANGES]; // forwarded parts, sorted
+	} seen[WEIR_FRAGMENT_RANGES]; // parts that have arrived, sorted
 };
 _Static_assert(sizeof(struct weir_fragment_entry) == 64, "one cache line");
 
 struct weir_fragment_table;
 
-// Create a table. entries: rounded up to a power of two; secret: key for the choice of buckets.
-// [set-up] Returns 0, -EINVAL (0 entries), -ENOMEM.
+// Create a table. entries: rounded up to a power of two, at least 4; secret: key for the choice of
+// buckets. [set-up] Returns 0, -EINVAL (0 entries), -ENOMEM.
 int weir_fragment_table_create(uint32_t entries, uint32_t timeout_ms, uint64_t secret, int socket,
 	struct weir_fragment_table **ret);
 void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is allowed
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
 // Find the entry of a datagram by addresses and family of the key, the protocol (IPv4 only), and
-// identification. Returns NULL if the first fragment has not arrived, or if the entry has expired.
-// The entry is valid until the next call to weir_fragment_enter.
+// identification. Returns NULL if the first fragment has not arrived, or if the entry has expired
+// or was replaced. The entry is valid until the next call to weir_fragment_enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
-// Find or make the entry for a first fragment, with the ports of the key. Makes a new entry if no
-// entry exists, or if the datagram of this identification is complete.
+// Find or make the entry for a first fragment. Makes a new entry, with the ports of the key, if no
+// entry exists, or if the datagram of this identification is complete. An existing entry keeps its
+// ports.
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Marks a part as forwarded. Returns 0, -EALREADY (the part was already forwarded), -ENOSPC (too
-// many holes; not marked) or -EBADMSG. -EBADMSG: the part partly overlaps other parts, or is
-// beyond the end of the datagram; from now on, the fragments of the datagram are dropped.
+// Marks a part as seen. Returns 0, -EALREADY (the part was already seen), -ENOSPC (too many holes;
+// not marked) or -EBADMSG. -EBADMSG: the part partly overlaps other parts, or is beyond the end of
+// the datagram; from now on, the fragments of the datagram are dropped.
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // ICMP and ICMPv6: rewrites a packet in place into an echo reply or an error message, and finds the
-// flow of the packet that an ICMP error quotes. Called by slow_path.c.
+// flow of the packet that an ICMP error quotes.
 //
 // Threads: a rate limit is used by one worker only. All other functions have no state; only the
 // worker that owns the packet calls them.
@@ -45,12 +45,13 @@ int weir_icmp_echo_reply(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // Rewrite a packet to a VIP into the ICMP message for its sender: "fragmentation needed" (type 3
 // code 4, RFC 1191) or "packet too big" (RFC 4443). The source is the VIP. The message quotes as
-// much of the packet as fits: the message is at most 576 (ICMP) or 1280 bytes (ICMPv6) long.
-// Returns 0, -ENOBUFS (no headroom; packet untouched).
+// much of the packet's first segment as fits: the message is at most 576 (ICMP) or 1280 bytes
+// (ICMPv6) long. Returns 0, -ENOBUFS (no headroom; packet untouched).
 int weir_icmp_too_big(struct rte_mbuf *m, const struct weir_descriptor *d, uint16_t mtu);
 
-// Rewrite a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), with as much of the packet
-// as the message may quote. Returns 0, -ENOBUFS (no headroom; packet untouched).
+// Rewrite a packet to a VIP into "port unreachable" (RFC 792, RFC 4443), with as much of the
+// packet's first segment as the message may quote. Returns 0, -ENOBUFS (no headroom; packet
+// untouched).
 int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor *d);
 
 // --- for replies of other protocols --------------------------------------------------------
@@ -61,6 +62,6 @@ uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
 // restores the tag that the NIC stripped. Pads the frame to the minimum Ethernet length if the
 // buffer has room, because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
-// Returns whether the TCP, UDP or ICMP checksum of a packet is right. A UDP packet in IPv4 need not
-// have a checksum.
+// Returns whether the TCP, UDP or ICMP checksum of a whole packet (not a fragment) is right. A UDP
+// packet in IPv4 need not have a checksum.
 bool weir_icmp_l4_checksum_good(const struct rte_mbuf *m, const struct weir_descriptor *d);

@@ -9,6 +9,7 @@
 #include "burst.h"
 
 // Look up the flow of packet i, which has a descriptor, and advance the flow's state. Returns true
-// if the flow is in the table and has a backend. Returns false if the packet begins a flow.
-// *ret_flow is then the ended flow that the packet restarts, or negative if there is none.
+// if the flow is in the table: *ret_flow is the flow, and the packet will be forwarded to the
+// backend of the flow. Returns false if the packet begins a flow: *ret_flow is the flow that the
+// packet restarts, or negative if there is none.
 bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_flow);

@@ -235,7 +235,8 @@ const struct weir_outer *weir_move_from_gone(struct weir_burst *b, unsigned int 
 // --- backends that are down -----------------------------------------------------------------
 
 // Forward a packet of a TCP connection to another backend, which replies with an RST. The moved
-// flow is half-open and soon times out, unless the client sends more packets.
+// flow is half-open, or closing after a FIN, and soon times out, unless the client sends more
+// packets.
 static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descriptor *d,
 	weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Move flow: handles flows whose backend was removed, is down, or accepts no new flows. For a SYN
-// or a datagram the policy chooses another backend, and the flow moves. For other packets of a TCP
-// flow, the flags of the backend's row determine what happens: the packet is forwarded to the
-// backend that is down, is forwarded to the backend of the Maglev fallback, or gets an RST as
-// reply. A flow stays on its backend if no other backend can be chosen.
+// Move flow: handles flows whose backend was removed, is down, or accepts no new flows. If the
+// backend was removed, the flow moves to the backend of the Maglev fallback. A SYN to a backend
+// that is down or accepts no new flows, and a datagram to a backend that is down, move the flow to
+// a backend that the policy chooses. For other packets of a TCP flow to a backend that is down, the
+// flags of the backend's row determine what happens: the packet is forwarded to the backend that is
+// down, is forwarded to the backend of the Maglev fallback, or gets an RST as reply. Unless its
+// backend was removed, a flow stays on its backend if no other backend can be chosen.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
@@ -21,11 +23,11 @@ static inline const struct weir_outer *weir_move_outer(
 
 // Processes packet i, a SYN of a known flow. Its verdict must be to forward the packet to the
 // backend of the flow. If this backend accepts no new flows, the SYN begins a flow at another
-// backend.
+// backend, if one can be chosen.
 //
-// Exception: the SYN of an established flow may be forged, so an established flow moves only if
-// its backend is down. Otherwise, if another backend accepts new flows, the client gets a
-// challenge ACK. It gets no second challenge ACK before its next packet.
+// Exception: the SYN of an established flow may be forged, so an established flow moves only if its
+// backend is down. Otherwise, if another backend accepts new flows, the client gets a challenge
+// ACK. It gets no second challenge ACK before its next packet other than a SYN.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
 // Chooses another backend with the Maglev fallback, because the backend of packet i was removed.

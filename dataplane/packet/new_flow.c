@@ -26,8 +26,8 @@ void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint1
 		pipeline->policy.backends[backend].half_open);
 }
 
-// Call when the number of half-open flows of a backend has changed. Publishes the number if the
-// policy uses it.
+// Call when the number of half-open flows of a backend has changed. Publishes the number if
+// weir-control requests this for the service.
 static inline void half_open_changed(const struct weir_pipeline *pipeline,
 	const struct weir_policy_client *client, uint16_t backend) {
 	if (unlikely((client->settings.needs & WEIR_NEEDS_HALF_OPEN) != 0)) {
@@ -315,10 +315,10 @@ static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
 }
 
 // Chooses a backend for a service with affinity: the backend in the affinity entry of the source,
-// otherwise a backend of the policy, which is then stored in an entry. A backend at its limit does
-// not get the flow, but its entry is kept. first: the packet is the first of its flow. family:
-// family of the flow to insert; 0 = no flow is inserted. *ret_known: the source had an entry with
-// the returned backend.
+// otherwise a backend of the policy or of the Maglev fallback, as `choose` does. A backend of the
+// policy is stored if the source has no backend yet. A backend at its limit does not get the flow,
+// but its entry is kept. first: the packet is the first of its flow. family: family of the flow to
+// insert; 0 = no flow is inserted. *ret_known: the source had an entry with the returned backend.
 static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
 	const struct weir_selection_view *view, struct weir_policy_client *client, uint64_t source,
 	bool first, uint8_t family, bool *ret_known) {
@@ -342,10 +342,11 @@ static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, 
 	return chosen;
 }
 
-// Chooses a backend for the packet's flow. For the first packet of a flow, the policy chooses;
-// for any other packet, the Maglev fallback. While the flow table is crowded, as in a SYN flood,
-// the fallback also chooses for first packets. The SYN and the ACK of a flow then go to the same
-// backend, even if the entry of the flow is evicted between them.
+// Chooses a backend for the packet's flow; for a service with affinity, see choose_by_source. For
+// the first packet of a flow, the policy chooses; for any other packet, the Maglev fallback. While
+// the flow table is crowded, as in a SYN flood, the fallback also chooses for first packets. The
+// SYN and the ACK of a flow then go to the same backend, even if the entry of the flow is evicted
+// between them.
 //
 // entered: the flow is inserted into the flow table, if the table has room; a constant.
 //
@@ -520,8 +521,8 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 
 // Choose a backend for a datagram of a service without UDP flows. Because no entry is needed, the
 // policy chooses even if the flow table is crowded. The counters of service and backend count the
-// datagram as a flow that has ended. Returns false if the datagram was dropped; its verdict is then
-// set.
+// datagram as a new flow, and no end. Returns false if the datagram was dropped; its verdict is
+// then set.
 static __rte_noinline bool choose_for_datagram(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;

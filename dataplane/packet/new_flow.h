@@ -34,9 +34,9 @@ void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend);
 // Publish this worker's number of half-open flows of a backend.
 void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint16_t backend);
 
-// Returns the backend that the policy of a service chooses for a flow that must leave its backend,
-// or WEIR_BACKEND_NONE. While the flow table is crowded, the Maglev fallback chooses instead, as
-// for new flows.
+// Returns the backend that is chosen for a flow that must leave its backend, as for a new flow, or
+// WEIR_BACKEND_NONE: the stored backend of the source (affinity), otherwise the backend of the
+// policy or, while the flow table is crowded, of the Maglev fallback.
 uint16_t weir_new_flow_choose(
 	struct weir_burst *b, uint16_t service, const struct weir_descriptor *d);
 
@@ -50,5 +50,5 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i);
 struct weir_flow_start weir_new_flow_start(
 	const struct weir_burst *b, const struct weir_descriptor *d);
 
-// Returns the functions that the flow table calls when a flow finishes, resumes or ends.
+// Returns the functions that the flow table calls when the state of a flow changes (flow.h).
 struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline);

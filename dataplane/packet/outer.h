@@ -56,7 +56,8 @@ _Static_assert(offsetof(struct weir_outer, header_bytes) == 16,
 
 // Fill the copy from a private copy of a row. Returns false, without a change, for a row that
 // weir_backend_row_build never creates, or a row with an invalid port or service. A backend that is
-// removed or down, or whose next hop is not resolved, has inner_max 0.
+// removed or down, whose next hop is not resolved, or whose MTU is not greater than the length of
+// the outer headers has inner_max 0.
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 

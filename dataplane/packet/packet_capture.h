@@ -10,9 +10,8 @@
 //   4. the caller delivers the packets  weir_packet_capture_undelivered for each packet that it
 //      cannot deliver
 //   5. weir_packet_capture_end          writes records
-// A packet has at most one record, which is written by the worker that sets its final verdict.
-// Therefore an offered packet is recorded by the worker that receives it, unless the order includes
-// offers.
+// The worker that sets the final verdict of a packet writes at most one record. If the order
+// includes offers, each worker that offers the packet writes a record, too.
 //
 // Threads: one capture per worker, used only by that worker. No lock, no allocation after create,
 // no division.

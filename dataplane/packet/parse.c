@@ -34,12 +34,12 @@
 const struct weir_parse_tables weir_parse_tables = {
 	// The highest two bits are ECE and CWR (ECN).
 	.tcp_event = {FLAGS FLAGS FLAGS FLAGS},
-	// Martian IPv4 sources: 0.x, 127.x, and 224.x or higher.
+	// IPv4 sources that may be martian: 0.x, 127.x, and 224.x or higher.
 	.martian_source4 = {[0] = WEIR_PARSE_REFUSED,
 		[127] = WEIR_PARSE_REFUSED,
 		[224 ... 255] = WEIR_PARSE_REFUSED},
-	// Martian IPv6 sources: unspecified, loopback and IPv4-mapped addresses begin with byte 0,
-	// multicast addresses with byte 255.
+	// IPv6 sources that may be martian: unspecified, loopback and IPv4-mapped addresses begin
+	// with byte 0, multicast addresses with byte 255.
 	.martian_source6 = {[0] = WEIR_PARSE_REFUSED, [255] = WEIR_PARSE_REFUSED},
 };
 

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Parse: fills a descriptor from the bytes of a frame: addresses, ports, hash, errors. Called by
-// pipeline.c for every packet. There are two kinds of bad packets: broken (always dropped) and
-// suspect (dropped if the destination is a VIP, otherwise passed to the kernel). The parser has no
-// table of VIPs, so it cannot drop suspect packets itself.
+// pipeline.c and distribute.c for every packet. There are two kinds of bad packets: broken (always
+// dropped) and suspect (dropped if the destination is a VIP, otherwise passed to the kernel). The
+// parser has no table of VIPs, so it cannot drop suspect packets itself.
 //
 // There are two parsers. weir_parse_slow() makes all checks in sequence and determines the drop
 // reason. weir_parse_fast() accepts most valid TCP and UDP packets, and all other packets go to the
 // slow parser. The slow parser accepts every packet that the fast parser accepts; a test compares
 // both parsers.
 //
-// Threads: pure functions. Reads never go beyond the first segment of the packet.
+// Threads: any; no shared state. Only weir_parse_gather reads beyond the first segment of the
+// packet, and changes the packet.
 #pragma once
 
 #include <rte_branch_prediction.h>
@@ -53,8 +54,8 @@
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
 	uint8_t tcp_event[256]; // event of each combination of TCP flags, or WEIR_TCP_INVALID
-	// Index: first byte of an IPv4 source. WEIR_PARSE_REFUSED if martian sources begin with it,
-	// else 0. weir_parse_slow checks the whole address.
+	// Index: first byte of an IPv4 source. WEIR_PARSE_REFUSED if martian sources may begin with
+	// it, else 0. weir_parse_slow checks the whole address.
 	uint8_t martian_source4[256];
 	uint8_t martian_source6[256]; // index: first byte of an IPv6 source
 };
@@ -71,8 +72,9 @@ struct weir_parse_mac {
 	uint64_t mask;
 };
 
-// mac: MAC address of the port, 6 bytes. any: the port accepts every unicast address. A port
-// without an address has an all-zero mac, and also accepts every unicast address.
+// Returns the addresses that a port accepts. mac: MAC address of the port, 6 bytes. any: the port
+// accepts every unicast address. A port without an address has an all-zero mac, and also accepts
+// every unicast address.
 struct weir_parse_mac weir_parse_mac_of(const uint8_t *mac, bool any);
 
 // Returns true if the port accepts a frame. The frame has at least WEIR_ETHERNET_BYTES.
@@ -92,9 +94,9 @@ void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 // truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
-// weir_parse_ipv6_chain walks the IPv6 extension headers of a packet. ip: the IPv6 header;
-// `bytes` bytes may be read from there. Returns 0 and this result, or -EPROTO (the chain is
-// truncated, out of order or too long).
+// weir_parse_ipv6_chain walks the IPv6 extension headers of a packet. ip: the IPv6 header; `bytes`
+// bytes, at least WEIR_IPV6_BYTES, may be read from there. Returns 0 and this result, or -EPROTO
+// (the chain is truncated, out of order or too long, or has two fragment headers).
 struct weir_ipv6_chain {
 	// Protocol of the first header after the chain. In a later fragment, this is the Next
 	// Header field of the fragment header. It may be an extension header instead of the
@@ -316,7 +318,8 @@ static __rte_always_inline bool weir_parse_fast_packet(const uint8_t *ip, uint32
 	return weir_parse_fast_other(ip, readable, keys, s);
 }
 
-// Calls weir_parse_fast_frame and weir_parse_fast_packet. [worker]
+// Calls weir_parse_fast_frame and weir_parse_fast_packet. Returns false if one of them does.
+// [worker]
 static __rte_always_inline bool weir_parse_fast(
 	const struct rte_mbuf *m, const struct weir_hash_keys *keys, struct weir_summary *s) {
 	const uint8_t *ip;

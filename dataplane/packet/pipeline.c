@@ -415,8 +415,8 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 
 // --- stage: rewrite -------------------------------------------------------------------------
 
-// Rewrite a packet that does not fit the MTU of the path to its backend, or whose backend cannot be
-// used.
+// Rewrite a packet that has no summary, that does not fit the MTU of the path to its backend, or
+// whose backend cannot be used.
 static __rte_noinline void rewrite_slow(struct weir_burst *b, unsigned int i) {
 	struct weir_descriptor *d = &b->pipeline->descriptors[i];
 	const struct weir_summary *s = &b->pipeline->summaries[i];
@@ -620,7 +620,7 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	weir_burst_add_drops(pipeline, verdict, reason, 1);
 }
 
-// One worker removes expired sources, once a second.
+// One worker removes expired sources, about once a second.
 static void sweep_sources(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	const uint32_t second = (uint32_t)(now_ns >> 30);
 

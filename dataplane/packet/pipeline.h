@@ -11,9 +11,9 @@
 // no log, no system call (S1, docs/design/architecture.md), and no division.
 //
 // Counting: the pipeline counts every packet that it gets as received, and as exactly one of
-// forwarded, replied, to_kernel or dropped. If the caller cannot deliver a packet,
-// weir_pipeline_undelivered() counts the packet as dropped instead. Therefore, at every moment
-// and for every worker,
+// forwarded, replied, to_kernel or dropped. For an offered packet the caller counts handed_over
+// instead. If the caller cannot deliver a packet, weir_pipeline_undelivered() counts the packet as
+// dropped instead. Therefore, after each call to weir_pipeline_maintain and for every worker,
 //   rx_packets + fragments_made == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
 // The counts of a burst are only published by the next call to weir_pipeline_maintain, so that
@@ -32,7 +32,7 @@
 
 struct weir_pipeline;
 
-// Process a burst of n packets (0 is allowed) that arrived on in_port (an index into
+// Process a burst of n packets (0 to WEIR_BURST) that arrived on in_port (an index into
 // segment->header->port). pkts and verdicts must point to arrays, even if n is 0. The caller keeps
 // pkts; for FORWARD and REPLY the packet data was rewritten in place. Adopts at most
 // WEIR_READER_STEPS published changes before the first packet. The caller must later report a
@@ -59,9 +59,10 @@ uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***
 	const struct weir_verdict **ret_verdicts);
 
 // Call if packet m could not be delivered. m is a packet of the last burst or one of its extra
-// packets. Counts the packet as dropped for `reason`: subtracts it from the packets and bytes of
-// its service and backend, and adds it to their drops. verdict: verdict of the packet (FORWARD,
-// REPLY or KERNEL). Call before the next call to weir_pipeline_maintain.
+// packets. Counts the packet as dropped for `reason`: subtracts a forwarded packet from the packets
+// and bytes of its service and backend, and adds it to their drops. verdict: verdict of the packet.
+// Does nothing for DROP, or for a reply that is already counted as dropped. Call before the next
+// call to weir_pipeline_maintain.
 //
 // Counters of services and backends are visible to readers immediately. Therefore a reader may see
 // that a packet is counted as forwarded, and a few microseconds later as dropped.
@@ -83,7 +84,7 @@ void weir_pipeline_settle(struct weir_pipeline *pipeline);
 // burst.
 void weir_pipeline_quiescent(struct weir_pipeline *pipeline);
 
-// Maintenance between bursts: adopts published changes, expires flows (both bounded), publishes
-// counters and gauges. Call once per iteration of the poll loop. Returns true if more flows must be
-// checked: call again soon, do not sleep.
+// Maintenance between bursts: adopts published changes, expires flows, slots of shared limits and
+// affinity entries (all bounded), publishes counters and gauges. Call once per iteration of the
+// poll loop. Returns true if more work is due: call again soon, do not sleep.
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);

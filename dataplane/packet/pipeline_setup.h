@@ -28,7 +28,7 @@ struct weir_fragment_params {
 struct weir_pipeline_params {
 	const struct weir_segment *segment;
 	uint32_t worker;
-	struct weir_flow_table_params flow_table;
+	struct weir_flow_table_params flow_table; // its hash_seed and given_parts are ignored
 	uint64_t hash_seed;
 	struct weir_icmp_rates icmp;
 	struct weir_fragment_params fragments;
@@ -51,9 +51,10 @@ struct weir_pipeline;
 // [set-up] Returns 0, -EINVAL (the worker is out of range, or the flow table rejects the
 // parameters), -ENOMEM.
 int weir_pipeline_create(const struct weir_pipeline_params *params, struct weir_pipeline **ret);
-void weir_pipeline_free(struct weir_pipeline *pipeline);
+void weir_pipeline_free(struct weir_pipeline *pipeline); // NULL is allowed
 // Free the memory that does not come from DPDK. Call when the process is about to exit.
 void weir_pipeline_abandon(struct weir_pipeline *pipeline);
 
-// Returns the number of bytes of memory that a pipeline uses in addition to its flow table.
+// Returns the number of bytes of memory that a pipeline uses in addition to its flow table and
+// fragment table.
 uint64_t weir_pipeline_bytes(uint32_t max_services, uint32_t max_backends);

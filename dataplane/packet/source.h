@@ -53,6 +53,7 @@ void weir_source_renew(const struct weir_pipeline *pipeline, const struct weir_s
 	uint16_t service, uint64_t source, uint16_t backend);
 
 // Call when a packet has established a flow of a backend, or ended an established flow. Does
-// nothing for services without affinity. d: descriptor of the packet.
+// nothing for services without affinity, or if the backend takes no new flows. d: descriptor of the
+// packet.
 void weir_source_advanced(
 	struct weir_pipeline *pipeline, const struct weir_descriptor *d, uint16_t backend);

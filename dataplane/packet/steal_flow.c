@@ -110,8 +110,8 @@ static bool read_key(const struct weir_message *message, struct weir_flow_key *r
 	return true;
 }
 
-// Returns the service of the flow's destination if both backends belong to this service, otherwise
-// WEIR_SERVICE_NONE.
+// Returns the service of the flow's destination if both backends belong to this service and `to`
+// accepts new flows, otherwise WEIR_SERVICE_NONE.
 static uint16_t common_service(struct weir_pipeline *pipeline, const struct weir_flow_key *key,
 	uint16_t from, uint16_t to) {
 	struct weir_burst b = {.pipeline = pipeline};

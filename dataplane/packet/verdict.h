@@ -17,8 +17,8 @@ struct weir_verdict { // one per packet of a burst
 	uint8_t action; // enum weir_action
 	// enum weir_drop_reason, or WEIR_REASON_NONE. With WEIR_ACTION_DROP: why the packet is
 	// dropped. With WEIR_ACTION_REPLY: MTU_EXCEEDED if the reply is "too big", CLOSED_PORT if
-	// it is "port unreachable" or an RST from a closed port, BACKEND_DOWN if it is an RST for
-	// a backend.
+	// it is "port unreachable" or an RST from a closed port, BACKEND_DOWN if it is an RST for a
+	// backend; NONE if it is an echo reply or a challenge ACK.
 	uint8_t reason;
 	uint8_t choice; // enum weir_choice
 	uint8_t port; // index of the port to send on
