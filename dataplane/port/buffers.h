@@ -23,8 +23,8 @@ void weir_buffers_init(
 	struct weir_buffers *buffers, const struct weir_pool_plan *plan, uint32_t plans);
 void weir_buffers_fini(struct weir_buffers *buffers); // call after all devices are closed
 // Gets the pool of buffers with this data room on a NUMA node, and creates the pool at the first
-// call. socket: NUMA node; SOCKET_ID_ANY = the first node. Returns 0, -ENOMEM, -EINVAL (no pool of
-// the plan has this data room).
+// call. socket: NUMA node; SOCKET_ID_ANY = the first node. Without huge pages, all devices use the
+// pool of the first node. Returns 0, -ENOMEM, -EINVAL (no pool of the plan has this data room).
 int weir_buffers_pool(
 	struct weir_buffers *buffers, uint16_t room, int socket, struct rte_mempool **ret);
 

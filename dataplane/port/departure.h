@@ -20,19 +20,22 @@
 // descriptors.
 #define WEIR_DEPARTURE_STEP 32u
 
-// Returns whether the first `put` packets of the path's own queue were transmitted. Some drivers
-// do not report the last packets: up to WEIR_DEPARTURE_STEP of them may then still be in the
-// queue. Returns false while the driver reports no transmitted packet. [worker]
+// Returns whether the first `put` packets of the path's own queue were transmitted. Some drivers do
+// not report the last packets: up to WEIR_DEPARTURE_STEP of them may then still be in the queue.
+// Also returns true if `descriptors` packets were put into the queue since. Until then, returns
+// false if the driver does not report the states of descriptors. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
 // Requests a confirmation from the owner of the queue, for a path with a ring. The owner confirms
-// when the packets that were passed to the device have been transmitted. The request is pending
-// until weir_path_stop_requesting is called. [worker]
+// when the packets that were passed to the device before the owner read the request have been
+// transmitted. The request is pending until weir_path_stop_requesting is called; call this function
+// only if no request is pending. [worker]
 static inline void weir_path_request(struct weir_path *path) {
 	__atomic_store_n(&path->outlet->requested, path->outlet->requested + 1, __ATOMIC_RELEASE);
 }
 
-// Returns true if the owner of the queue has confirmed the transmission. [worker]
+// Returns true if the owner of the queue has confirmed the transmission for the pending request.
+// [worker]
 static inline bool weir_path_is_answered(const struct weir_path *path) {
 	return __atomic_load_n(&path->outlet->answered, __ATOMIC_ACQUIRE) ==
 	       path->outlet->requested;
@@ -54,4 +57,5 @@ static inline bool weir_outlet_is_requested(const struct weir_outlet *outlet) {
 	return requested % 2 != 0 && requested != outlet->answered;
 }
 
-void weir_outlet_answer(struct weir_outlet *outlet); // [owner of the queue]
+// Confirm the pending request if the packets were transmitted. [owner of the queue]
+void weir_outlet_answer(struct weir_outlet *outlet);

@@ -8,7 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define WEIR_DEVARGS_BYTES 1024 // maximum length of a device string, with appended arguments
+// Maximum size of a device string, with appended arguments. Half of it is for the parsed string.
+#define WEIR_DEVARGS_BYTES 1024
 #define WEIR_DEVICE_NAME_BYTES 64
 
 struct weir_devargs {

@@ -34,8 +34,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// Returns true if the device keeps the packets of a flow on one queue. Virtual devices do not keep
-// flows on one queue: net_tap reports RSS, but the kernel moves flows between queues.
+// Returns true if a PCI device keeps the packets of a flow on one queue. What virtual devices
+// report is not used: net_tap reports RSS, but the kernel moves flows between queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
@@ -73,9 +73,10 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	return (uint16_t)mtu;
 }
 
-// Sets the MTU of a net_af_packet device, by setting the MTU of its interface. The driver reports
-// the standard Ethernet frame length as its maximum, so DPDK would reject a larger MTU for the
-// device. However, the driver accepts longer frames if they fit its framesz and the interface.
+// Sets the MTU of a net_af_packet device. Raises the MTU of its interface if it is lower. The
+// driver reports the standard Ethernet frame length as its maximum, so DPDK would reject a larger
+// MTU for the device. However, the driver accepts longer frames if they fit its framesz and the
+// interface.
 static int set_packet_socket_mtu(const struct weir_device_plan *plan, struct weir_device *device,
 	char *why, size_t why_bytes) {
 	char value[16] = "2048";

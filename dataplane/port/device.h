@@ -3,7 +3,7 @@
 // Device: one DPDK Ethernet device, opened as described by its device plan. It is a port or the
 // exception device of a port.
 //
-// Threads: open and close by main, while no worker runs; the struct is read-only for workers.
+// Threads: main; open, close and pair while no worker runs. The struct is read-only for workers.
 #pragma once
 
 #include <stdbool.h>
@@ -19,10 +19,10 @@ struct weir_device {
 	uint8_t port; // index of the port that the device belongs to
 	bool exception;
 	bool open;
-	bool spreads; // a flow stays on one receive queue, so no distributor is needed
+	bool spreads; // a flow stays on one receive queue
 	struct weir_rss rss; // RSS of a device that spreads flows
 	bool multi_segment; // the device can send a packet that is in several buffers
-	bool any_mac; // the device has no MAC address, and accepts frames to any MAC address
+	bool any_mac; // the device has no MAC address: accepts frames to any unicast MAC address
 	bool kernel_has_copy; // the kernel also receives the packets of this device
 	uint16_t rx_queues;
 	uint16_t tx_queues;
@@ -38,8 +38,8 @@ struct weir_device {
 };
 
 // Probe, configure and start a device. buffers: pools for the device's receive buffers. workers:
-// number of workers, which is the requested number of transmit queues. Returns 0, or negative errno
-// with one line in why (DPDK logs the details); on failure *ret is closed.
+// number of workers, which is the requested number of transmit queues of a PCI device. Returns 0,
+// or negative errno with one line in why (DPDK logs the details); on failure *ret is closed.
 int weir_device_open(const struct weir_device_plan *plan, struct weir_buffers *buffers,
 	uint32_t workers, struct weir_device *ret, char *why, size_t why_bytes);
 void weir_device_close(struct weir_device *device); // does nothing if the device is not open

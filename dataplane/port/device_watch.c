@@ -66,9 +66,9 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 	watch->mtu_lowered = lowered;
 }
 
-// Logs that the interface was removed. Returns -ENODEV (logged) if a new interface has the same
-// name, otherwise 0. The process must then be restarted, because its sockets stay bound to the
-// removed interface. Until then the other ports continue to work.
+// Logs that the interface was removed. Returns 0 while no new interface has the same name: the
+// other ports continue to work. Otherwise returns -ENODEV (logged): the process must be restarted,
+// because its sockets stay bound to the removed interface.
 static int watch_interface(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
 	enum weir_device_interface state = weir_device_interface(device);

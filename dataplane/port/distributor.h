@@ -16,7 +16,7 @@
 // no packet of the bucket is left in this ring.
 //
 // Threads: the owner calls functions marked [owner] and puts packets into rings; worker w takes
-// packets from ring[w]. All other functions are for set-up.
+// packets from ring[w]. Other marks also name the caller. Functions without a mark are for set-up.
 #pragma once
 
 #include <stdbool.h>
@@ -68,7 +68,7 @@ struct weir_distributor {
 	uint64_t pressed_ns; // [owner] time of the last request by weir_moves_press
 	// [owner] times of the last searches of weir_moves_press
 	uint64_t looked_ns[WEIR_WORKERS_MAX];
-	// [owner] ring[] was three quarters full after the last burst
+	// [owner] ring[] was three quarters full after the last burst for this worker
 	bool crowded[WEIR_WORKERS_MAX];
 	uint64_t requested
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears
@@ -88,7 +88,8 @@ int weir_distributor_create(uint32_t number, uint32_t workers, uint32_t owner, i
 // Free the distributor and the packets in rings. NULL is allowed.
 void weir_distributor_free(struct weir_distributor *distributor);
 
-// Returns the worker that owns a bucket before any bucket is moved. workers: number of workers.
+// Returns the first owner of a bucket if no device spreads flows (otherwise see
+// weir_distribution_first_worker). workers: number of workers.
 static inline uint32_t weir_distributor_first_worker(uint32_t bucket, uint32_t workers) {
 	return bucket % workers;
 }

@@ -18,7 +18,8 @@ int weir_netdev_queues(const char *interface);
 // one queue.
 bool weir_netdev_spreads(const char *interface);
 // Disable VLAN stripping in the NIC, because AF_XDP does not pass on a stripped tag. Returns 1
-// (stripping was on), 0 (stripping was off), or negative errno.
+// (stripping was on), 0 (stripping was off or cannot be queried), -EOPNOTSUPP (stripping cannot be
+// disabled), or another negative errno.
 int weir_netdev_keep_tags(const char *interface);
 int weir_netdev_mac(const char *interface, uint8_t ret[6]); // 0 or negative errno
 // Returns the MTU of the interface, or negative errno.

@@ -2,8 +2,8 @@
 //
 // RSS: determines how a device spreads flows over its receive queues. The queue of a flow depends
 // on the key of the device's hash (rss_hash.h), and on its redirection table (RETA), whose index is
-// the low bits of the hash. Flows are divided into buckets (moves.h) if key and RETA are known and
-// the RETA can be set.
+// the low bits of the hash. If a device spreads flows, flows can be in buckets (moves.h) only if
+// key and RETA are known and the RETA can be set.
 //
 // Threads: main. No worker may call these functions, because drivers wait for their device.
 #pragma once
@@ -15,14 +15,14 @@
 #include "rss_hash.h"
 
 #define WEIR_RSS_ENTRIES_MAX 4096
-#define WEIR_RSS_KEY_ROOM 64 // length of the longest key of a device
+#define WEIR_RSS_KEY_ROOM 64 // maximum length of the key of a device
 #define WEIR_RSS_KEEP 0xffffu // do not change the entry
 
 struct rte_eth_conf;
 struct rte_eth_dev_info;
 
 struct weir_rss {
-	bool usable; // packets carry a hash of addresses and ports, and the RETA can be set
+	bool usable; // packets carry a hash of addresses and ports, and the RETA can be read
 	enum weir_bucketing why; // reason if not usable
 	// A change of the RETA restarts the device, so change it only while no worker runs
 	bool restarts;

@@ -19,13 +19,14 @@ void weir_steer_take_messages(const struct weir_log *log);
 // Claims an interface. In a network namespace, only one dataplane at a time can hold the claim of
 // an interface. The kernel releases the claim when the holder exits for any reason.
 //
-// The claim is an abstract unix socket. If another process holds it, its credentials are checked:
-// the claim of an unprivileged user is ignored. Returns a descriptor to keep open, -EBUSY (why
-// names the holder), or another negative errno.
+// The claim is an abstract unix socket. If another process holds it, its credentials are checked. A
+// claim is ignored if its holder is neither root nor this user, or does not listen; the returned
+// descriptor is then no claim. Returns a descriptor to keep open, -EBUSY (why names the holder), or
+// another negative errno.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Detach a stale steer program from the interface. The caller must hold the claim, which proves
-// that the dataplane of the program has exited. Returns 1 (detached), 0 (no program), -EBUSY (the
+// Detach a stale steer program from the interface. Call after weir_steer_claim, which proves that
+// the dataplane of the program has exited. Returns 1 (detached), 0 (no program), -EBUSY (the
 // interface has another program, which is not detached; why describes how to detach it), or another
 // negative errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);

@@ -11,8 +11,9 @@
 // packets must not overtake packets in a ring (weir_path_is_given) or in another queue of the
 // device (departure.h).
 //
-// Threads: paths are created by main before workers run. Each path and each outlet is used by one
-// worker.
+// Threads: paths are created by main before workers run. Each path is used by one worker. An outlet
+// is used by the owner of the queue and, where marked, by the worker that puts packets into the
+// ring.
 #pragma once
 
 #include <stdbool.h>
@@ -79,8 +80,9 @@ int weir_transmit_create(const struct weir_device *devices, const uint32_t *owne
 // Free all paths and waiting packets. NULL is allowed.
 void weir_transmit_free(struct weir_transmit *transmit);
 
-// Returns true if this packet may be sent on the path, false if the packet is too long. A packet in
-// several buffers is copied into one buffer if the device cannot send several buffers. [worker]
+// Returns true if this packet may be sent on the path. A packet in several buffers is copied into
+// one buffer if the device cannot send several buffers. Returns false if the packet is too long for
+// the path or for this buffer. [worker]
 static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbuf *m) {
 	return m->pkt_len <= path->frame_max &&
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
@@ -91,18 +93,20 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
 
 // Returns true if the first `put` packets that were put into the path's ring have been passed to
-// the device. [worker]
+// the device. Always true if the worker owns the queue. [worker]
 static inline bool weir_path_is_given(const struct weir_path *path, uint64_t put) {
 	return path->ring == NULL || __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE) >= put;
 }
 
-// Returns the total number of packets from the path's ring that were passed to the device. [worker]
+// Returns the total number of packets from the path's ring that were passed to the device; 0 if the
+// worker owns the queue. [worker]
 static inline uint64_t weir_path_sent(const struct weir_path *path) {
 	return path->ring == NULL ? 0 : __atomic_load_n(&path->outlet->sent, __ATOMIC_ACQUIRE);
 }
 
 // Returns true if the device has accepted no packet in WEIR_STUCK_TURNS iterations of the worker
-// that owns the queue. False while that worker makes no progress. [worker]
+// that owns the queue. False if this worker owns the queue. The result does not change while the
+// owner makes no progress. [worker]
 static inline bool weir_path_is_stuck(const struct weir_path *path) {
 	return path->ring != NULL &&
 	       __atomic_load_n(&path->outlet->in_vain, __ATOMIC_RELAXED) == WEIR_STUCK_TURNS;
@@ -112,5 +116,6 @@ static inline bool weir_path_is_stuck(const struct weir_path *path) {
 // because drivers do not report free descriptors. [worker]
 bool weir_path_has_room(const struct weir_path *path, uint32_t n);
 
-// Move packets from the ring to the queue. Returns the number of packets sent. [owner of the queue]
+// Move packets from the ring to the queue, and answer a request (departure.h). Returns the number
+// of packets sent. [owner of the queue]
 uint16_t weir_outlet_drain(struct weir_outlet *outlet);
