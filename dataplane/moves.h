@@ -14,8 +14,8 @@
 //      the number of packets that it has put into the victim's ring until then (the *end*).
 //   3. When the victim has taken this number of packets from each of its rings, no packet of the
 //      bucket is left in the rings. The victim then releases the part in slices. It waits until
-//      packets from the thief can no longer overtake packets that the victim has processed. Then it
-//      hands the part to the thief.
+//      packets from the thief can no longer overtake packets that the victim has processed, unless
+//      a device is stuck or the thief's hold queue fills up. Then it hands the part to the thief.
 //   4. The thief adopts the part in slices, then processes the held packets in order, and publishes
 //      itself as owner.
 //   5. The victim subtracts the bucket's flows from its gauges. This step is last, so that the sum
