@@ -102,8 +102,8 @@ static void correct(const struct weir_balanced_settings *settings, const double 
 	}
 }
 
-// Keeps the mean of the corrections at 0. This changes all weights by the same factor, which has no
-// effect, because only the ratios of weights matter.
+// Sets the mean of the corrections to 0, without backends of unknown utilization. This changes the
+// weights of the other backends by the same factor: their ratios stay the same.
 static void centre(const double *utilization, double *correction, uint32_t n) {
 	double sum = 0;
 	uint32_t known = 0;

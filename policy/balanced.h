@@ -25,13 +25,15 @@
 
 struct weir_balanced_settings {
 	double gain; // per second; below 0.5
-	double most; // maximum factor of a weight, > 1; the minimum is 1 / most
+	// Maximum factor of a weight, > 1; the minimum is 1 / most. A factor may exceed these
+	// limits by about the gain, because the mean of the corrections is then set to 0.
+	double most;
 	// The penalty times the share of failed requests is added to the utilization: otherwise a
 	// backend that fails fast would seem idle.
 	double penalty;
 	uint64_t smoothing_ns; // time constant of the averages of utilization
-	// Maximum age of a report that is used. After this time without a report the correction
-	// stays unchanged.
+	// Maximum age of a report that is used. After this time without a report, the correction
+	// does not follow the utilization.
 	uint64_t fresh_ns;
 	uint64_t expiration_ns; // after this time without a report the correction fades
 };
@@ -56,16 +58,17 @@ void weir_balanced_report(struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, double utilization,
 	double requests_per_second, double errors_per_second, uint64_t now_ns);
 
-#define WEIR_BALANCED_HOLD (-1.0) // no recent utilization: the correction is not changed
+// no recent utilization: the correction changes only with the mean of all corrections
+#define WEIR_BALANCED_HOLD (-1.0)
 #define WEIR_BALANCED_UNKNOWN (-2.0) // no utilization: the correction fades
 
 // Returns the current utilization, or WEIR_BALANCED_HOLD or WEIR_BALANCED_UNKNOWN.
 double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 
-// Does one step: changes the corrections of n backends according to their utilizations. elapsed_ns:
-// time since the previous step. Returns false if all corrections are 0: then the configured weights
-// apply.
+// Does one step: changes the corrections of n backends according to their utilizations
+// (weir_balanced_read). elapsed_ns: time since the previous step; at most one second counts.
+// Returns false if all corrections are 0: then the configured weights apply.
 bool weir_balanced_step(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, uint64_t elapsed_ns);
 

@@ -87,8 +87,9 @@ void weir_capability_ready(struct weir_capability *capability);
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 
-// Convert the capabilities of a service's backends to weights above 0 with the same ratios. For an
-// unknown capability (0), the mean of the known capabilities is used. Weights are scaled by a power
-// of two, so that the largest is between 2^30 and 2^31. Returns the number of known capabilities.
+// Convert the capabilities of a service's backends to integer weights above 0 with about the same
+// ratios. For an unknown capability (0), the mean of the known capabilities is used. Weights are
+// scaled by a power of two, so that the largest is between 2^30 and 2^31, and are at least 1.
+// Returns the number of known capabilities.
 // If this is 0, weights[] is not changed, and the configured weights apply.
 uint32_t weir_capability_weights(const double *capabilities, uint32_t n, uint32_t *weights);

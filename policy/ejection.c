@@ -46,7 +46,7 @@ static void forget(struct weir_ejection_backend *backend) {
 	backend->unreachable = (struct weir_ejection_unreachable){0};
 }
 
-// Returns the counts since the last evaluation.
+// Returns the counts since the last evaluation; 0 at the first one, or if a counter has decreased.
 static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = {0};
 
@@ -218,7 +218,9 @@ static void judge_rates(const struct weir_ejection_settings *settings,
 	}
 }
 
-// After an interval without an ejection, the number of ejections in a row is decremented.
+// Decrements the number of ejections in a row after an interval in which the backend was not
+// ejected, had no ICMP errors, and gave no reason for an ejection. If connections failed, at least
+// one must have been established.
 static void end_interval(struct weir_ejection_backend *backend) {
 	if (!weir_ejection_is(backend) && backend->reason == WEIR_EJECTION_NONE &&
 		backend->times > 0 && backend->unreachable.messages == 0 &&

@@ -7,10 +7,10 @@
 // UDP.
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
-// failures, and the duration and number of ejections. One rule is added: a backend is ejected only
-// if its failure rate is higher than the failure rate of all other backends together, by at least
-// 0.1 and by at least four standard deviations of the difference. Therefore a flood of forged SYNs
-// ejects no backend: forged SYNs fail equally often on all backends.
+// failures, and the duration and number of ejections. One rule is added: failed connections eject a
+// backend only if its failure rate is higher than the failure rate of all other backends together,
+// by at least 0.1 and by at least four standard deviations of the difference. Therefore a flood of
+// forged SYNs ejects no backend: forged SYNs fail equally often on all backends.
 //
 // ICMP errors can be forged. Therefore they count only if they are about several flows, if they
 // arrive for longer than the backend host needs to restart its decapsulation, and if no connection
@@ -48,13 +48,16 @@ enum weir_ejection_reason {
 
 struct weir_ejection_settings {
 	uint64_t interval_ms; // interval of success rates and failure percentages; above 0
-	// Duration of the first ejection; the n-th ejection in a row lasts n times as long
+	// Duration of the first ejection; the n-th ejection in a row lasts n times as long, but at
+	// most max_ms
 	uint64_t base_ms;
 	uint64_t max_ms; // maximum duration, or base_ms if that is longer
-	// Maximum share of ejected backends; one backend may always be ejected.
+	// Maximum share of ejected backends, in percent. One backend may be ejected even if this
+	// exceeds the maximum.
 	uint32_t max_percent;
 	uint32_t failure_percent; // a higher percentage of failures ejects a backend; 100 = never
-	// Minimum number of connections per interval for a failure percentage
+	// Minimum number of connections per interval for a failure percentage; success rates need
+	// WEIR_EJECTION_RATE_FLOWS times as many
 	uint32_t minimum_flows;
 	uint32_t consecutive_failures; // failures in a row that eject a backend; 0 = never
 	// A backend with ICMP errors about this many flows in an interval is ejected; 0 = never.
@@ -98,8 +101,8 @@ struct weir_ejection { // ejections of one service; initialize to zero
 };
 
 // Evaluates the counters of a service's backends; call about once a second. Sets the reason of each
-// backend that should be ejected. The caller ejects the backend if weir_ejection_allowed permits
-// it. Cost: O(count).
+// backend that should be ejected, and clears the reason of the others. The caller ejects the
+// backend if weir_ejection_allowed permits it. Cost: O(count).
 void weir_ejection_look(const struct weir_ejection_settings *settings,
 	struct weir_ejection *service, struct weir_ejection_backend *backends, uint32_t count,
 	uint64_t now_ms);
@@ -109,8 +112,9 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms);
 
-// Returns whether one more backend may be ejected: max_percent limits the share of ejected backends
-// among candidates and ejected backends, and one candidate must remain.
+// Returns whether one more backend may be ejected: one candidate must remain, and, unless no
+// backend is ejected yet, max_percent limits the share of ejected backends among candidates and
+// ejected backends.
 bool weir_ejection_allowed(const struct weir_ejection_settings *settings,
 	const struct weir_ejection_backend *backends, uint32_t count);
 

@@ -26,8 +26,8 @@
 #define KEY_MAX (WEIR_POLICY_KEY_NONE - 1)
 #define KEY_HALF (UINT32_C(1) << 31)
 #define HALF_NS ((uint64_t)KEY_HALF << UNIT_SHIFT)
-// Distance by which base is below the least V of a window. Backends in other windows may have a
-// lower V.
+// Distance by which base is below the V from which it is computed, unless the clock is later. With
+// more than WEIR_POLICY_EXACT candidates, some may have a lower V.
 #define SLACK_NS (HALF_NS / 2)
 
 static uint32_t key(struct weir_policy_client *client, struct weir_policy_backend *backend) {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow control: handles a new flow if its policy found no backend below the limit of active flows.
-// Searches for such a backend in blocks of WEIR_POLICY_WINDOW candidates, and checks at most
-// WEIR_POLICY_SEARCH candidates for one flow. A search always finds a backend that is not closed,
-// because weir-control publishes a new table before WEIR_POLICY_SEARCH candidates of a table are
-// closed.
+// Searches for such a backend in blocks of WEIR_POLICY_WINDOW candidates. A search checks at most
+// WEIR_POLICY_SEARCH candidates; a second search follows only if other workers have taken the last
+// slot of a shared limit. A search finds a backend that is not closed if the table has one, because
+// weir-control publishes a new table before WEIR_POLICY_SEARCH candidates of a table are closed.
 //
-// A backend stays at its limit until one of its flows ends, or a new table arrives. Therefore a
-// search continues where the previous search stopped (spill_cursor, spill_full). Backends whose
-// flows have ended in the meantime are recorded in a list (spill_room). Of the candidates that were
-// already searched, only the recorded backends are checked again. When all candidates have been
-// searched without success, the client is marked `exhausted`. Then there is no search, by the
-// policy or by flow control, until a flow ends.
+// A backend stays at its limit until one of its flows ends, its limit changes, or a new table
+// arrives. Therefore, with more than one block of candidates, a search continues where the previous
+// search stopped (spill_cursor, spill_full). Backends whose flows have ended in the meantime are
+// recorded in a list (spill_room). Of the candidates that were already searched, only the recorded
+// backends are checked again. When all candidates have been searched without success, the client is
+// marked `exhausted`. Until a flow ends or a limit changes, the policy then makes no choices, and
+// flow control rejects new flows or, to spill them, searches only the first block with an open
+// backend.
 //
 // With limits that workers share, a flow may also end on another worker. Therefore each search
 // reads the number of free slots, and backends that were full are checked again from time to time
@@ -90,7 +92,7 @@ void weir_policy_has_room(struct weir_policy_client *client, uint16_t id) {
 }
 
 // Returns a recorded backend that can accept a flow, or WEIR_POLICY_NONE. Removes recorded backends
-// that are no longer candidates, or are full again.
+// that are full again, or that are no longer at their recorded index.
 static uint32_t find_remembered(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
 	while (client->spill_room_count > 0) {
@@ -133,9 +135,9 @@ static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy
 }
 
 // Searches more than WEIR_POLICY_WINDOW candidates, block by block. Stops at the first block with a
-// backend below its limit. If there is none, returns the backend with the lowest rank in the last
-// block that has an open backend. If all candidates are known to be at their limit, the search
-// stops at the first block with an open backend.
+// backend below its limit. If there is none, returns the lowest rank of the last searched block
+// that has an open backend. If all candidates are known to be at their limit, the search stops at
+// the first block with an open backend.
 static uint64_t search_on(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {
 	uint32_t at = client->spill_cursor < table->count ? client->spill_cursor : 0;

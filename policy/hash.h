@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hashes: one for flows on the packet path, one for names. Hashes are equal on every machine,
-// because all instances must compute the same hashes. The functions return 64 bits, read words as
-// little-endian, and use no tables.
+// Hashes: one for flows on the packet path, one for names. All instances must compute the same
+// hashes. The hash of names is equal on every machine, and the hash of flows on every little-endian
+// machine. The functions return 64 bits and use no tables.
 #pragma once
 
 #include <stddef.h>
@@ -24,9 +24,9 @@ struct weir_hash_keys {
 };
 
 static inline struct weir_hash_keys weir_hash_keys_of(uint64_t seed) {
-	// Both factors of each product include the seed. A product is 0 if one factor is 0. If a
-	// factor did not include the seed, an attacker could choose an address that makes the
-	// factor 0, so that the other fields of the packet would not change the product.
+	// Each factor that contains an address includes the seed. A product is 0 if one factor is
+	// 0. If such a factor did not include the seed, an attacker could choose an address that
+	// makes the factor 0, so that the other fields of the packet would not change the product.
 	uint64_t turned = seed << 32 | seed >> 32;
 
 	return (struct weir_hash_keys){.seed = seed,

@@ -90,8 +90,9 @@ struct weir_health_facts weir_health_set_word(
 // duck, starting, ready, nothing. Values out of range count as NONE.
 bool weir_health_word_is_worse(uint8_t word, uint8_t than);
 
-// Removes an announcement that was not repeated in time, even DOWN. Exception: a lame duck stays a
-// lame duck, because a missing announcement does not mean "ready".
+// Removes an announcement that was not repeated in time, even DOWN, like weir_health_set_word with
+// NONE. Exception: a lame duck stays a lame duck, because a missing announcement does not mean
+// "ready".
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts);
 
 const char *weir_health_state_name(enum weir_health_state state);

@@ -34,8 +34,8 @@
 // other backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
-// The last slots / LAST_SHARE slots are found in reverse. This value is about sqrt(65,537): with
-// this number of free slots, inspection and reverse search cost the same.
+// The last slots / LAST_SHARE slots, at most LAST_MAX, are found in reverse. This value is about
+// sqrt(65,537): with this number of free slots, inspection and reverse search cost the same.
 #define LAST_SHARE 256u
 #define LAST_MAX 1024u
 
@@ -59,8 +59,8 @@ struct build {
 	uint16_t *claims; // [2 * n] backends in the order of their turns
 	uint32_t claim_count;
 	uint32_t claimed; // number of claims processed
-	uint32_t left; // number of free slots
-	uint32_t last;
+	uint32_t left; // number of free slots, without the last slots
+	uint32_t last; // number of the last slots, which are found in reverse; 0 = all are filled
 };
 
 // SplitMix64 of x.

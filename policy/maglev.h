@@ -37,12 +37,12 @@ size_t weir_maglev_scratch_bytes(uint32_t n);
 void weir_maglev_build(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
 
-// The same as weir_maglev_build, but in steps. backends, table and scratch are used until the last
-// step.
+// The same as weir_maglev_build, but in steps: call weir_maglev_begin once, then weir_maglev_step
+// until it returns 0. backends, table and scratch are used until the last step.
 void weir_maglev_begin(const struct weir_maglev_backend *backends, uint32_t n, uint16_t *table,
 	uint32_t slots, void *scratch);
-// Fills up to `most` slots; the last slots (at most 1,024) are all filled in one call. Returns the
-// number of slots that are still empty.
+// Fills up to `most` slots; the last slots (at most 1,024) are all filled in addition, in the call
+// that returns 0. Returns the number of slots that are still empty, without the last slots.
 uint32_t weir_maglev_step(void *scratch, uint32_t most);
 
 bool weir_is_prime(uint32_t n);

@@ -27,8 +27,8 @@ struct weir_moving_stats {
 	uint64_t window_sum_ns; // sum of the samples in the window
 	uint32_t window_count;
 	uint64_t mean_ns; // mean of the window, rounded to the nearest ns
-	// Median of the window (the mean of the middle two if the count is even); 0 if there is no
-	// median
+	// Median of the window (the mean of the middle two if the count is even, rounded down); 0
+	// if there is no median
 	uint64_t median_ns;
 };
 
@@ -40,11 +40,12 @@ void weir_moving_free(struct weir_moving *moving); // NULL is allowed
 // memmove.
 void weir_moving_add(struct weir_moving *moving, uint64_t sample_ns, uint64_t now_ns);
 // Add one sample n times, for a backend that reports the mean of n requests. n = 0 does nothing.
-// The cost is the cost of one sample; with a median, the memmove moves n more samples.
+// Cost: at most the cost of n samples, because up to n older samples leave the window; less if
+// these samples are equal.
 void weir_moving_add_many(
 	struct weir_moving *moving, uint64_t sample_ns, uint64_t n, uint64_t now_ns);
 
-// Discard all samples, because the backend was replaced.
+// Discard all samples, because the backend was replaced. Window and median stay as created.
 void weir_moving_reset(struct weir_moving *moving);
 
 void weir_moving_read(const struct weir_moving *moving, struct weir_moving_stats *ret_stats);

@@ -58,7 +58,7 @@ bool weir_policy_uses_weights(enum weir_policy policy) {
 }
 
 // The policy is a valid index, because only weir_policy_adopt changes the settings of a client, and
-// it rejects unknown policies.
+// it replaces an unknown policy by round-robin.
 static const struct weir_policy_ops *client_ops(const struct weir_policy_client *client) {
 	return ops_of[client->settings.policy];
 }
@@ -92,9 +92,9 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 	return false;
 }
 
-// Returns whether the workers' cursors must be spread over the candidates again. If the cursors
-// were set when there were fewer candidates than workers, or at most half as many candidates as
-// now, several workers would choose the same candidates at the same time.
+// Returns whether the workers' cursors must be spread over the candidates again: the previous table
+// had fewer candidates than there are workers, or at most half as many candidates as this table.
+// Otherwise several workers would choose the same candidates at the same time.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return worker->ranks > 1 && table->count > client->count &&
@@ -107,7 +107,7 @@ static void seed(struct weir_policy_worker *worker) {
 	}
 }
 
-// Computes whether any backend has a limit, and the fields that depend on limits.
+// Computes whether any backend has a limit or is closed, and the fields that depend on limits.
 static void set_limits(struct weir_policy_client *client) {
 	const struct weir_policy_ops *ops = client_ops(client);
 
@@ -123,8 +123,8 @@ static void set_limits(struct weir_policy_client *client) {
 	client->spill_room_count = 0;
 }
 
-// Sets the backend's own limit, and whether it is closed. A closed backend has a limit of 0:
-// policies skip it like a backend at its limit.
+// Sets the backend's own limit, and whether the backend is closed. A closed backend has a limit of
+// 0: policies skip it like a backend at its limit.
 static void set_own(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t withheld, bool closed) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -209,7 +209,8 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 	client->count = table->count;
 }
 
-// Removes expired errors, reads reported errors, and updates the keys that depend on errors.
+// Advances the time slots of errors. If the policy has keys, reads the signals of the backends, and
+// updates the keys that depend on errors.
 static void tick(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	const struct weir_policy_ops *ops = client_ops(client);
@@ -276,8 +277,8 @@ struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 
 // --- slow start ---
 
-// Minimum of `part`, in units of 1 / WEIR_POLICY_PART_ONE. With this minimum, cost / part cannot
-// overflow.
+// Minimum of `part`, in units of 1 / WEIR_POLICY_PART_ONE. With this minimum, load / part and cost
+// / part are at most 1,024 times the load or cost.
 #define PART_LEAST 64u
 
 void weir_policy_set_share(struct weir_policy_worker *worker, struct weir_policy_client *client,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Policies: choose the backend for each new flow of a service. Workers, simulator and tests use the
-// same implementation. Each policy has its own file, and the files share policy_private.h. Other
-// modules include only this header.
+// Policies: choose the backend for each new flow of a service. Workers, weir-control (policy
+// compare), simulator and tests use the same implementation. Each policy has its own file, and the
+// files share policy_private.h, which other folders do not include.
 //
 //   table     candidates and policy settings of a service, published by control
 //   worker    a worker's state of all backends, by backend id: flows, errors, predicted costs
@@ -19,21 +19,23 @@
 // Cost of a choice: O(1) for most policies. Policies that scan store the minimum of each block of
 // 16 candidates. With up to WEIR_POLICY_EXACT candidates, they scan all these minima without
 // branches. With more candidates, they compare two windows of WEIR_POLICY_WINDOW candidates
-// (window.h). Flow control searches more candidates, but does not search a candidate again before
-// flows have ended (flow_control.c).
+// (window.h). Flow control searches up to WEIR_POLICY_SEARCH candidates, but at most one block
+// while all candidates are known to be at their limit (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by a thread of control
-// (relaxed stores of whole words, backend_signal.h). No allocation, no clock (time is an argument),
-// no lock, no division in the common case.
+// (relaxed stores of whole words, backend_signal.h). No allocation (except
+// weir_policy_windows_alloc), no clock (time is an argument), no lock, no division in the common
+// case.
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-// Number of candidates in a window, and maximum number of steps of a choice.
+// Number of candidates in a window, and maximum number of steps of a policy that goes from
+// candidate to candidate.
 #define WEIR_POLICY_WINDOW 128u
 #define WEIR_POLICY_EXACT 1024u // up to this number of candidates, scans cover all of them
-#define WEIR_POLICY_SEARCH 4096u // maximum number of candidates searched per choice
+#define WEIR_POLICY_SEARCH 4096u // maximum number of candidates that flow control searches at once
 // Maximum length of the list of backends that have fallen below their limit (spill_room).
 #define WEIR_POLICY_ROOM 32u
 #define WEIR_POLICY_BLOCK 16u // number of keys in a block; the minimum of a block is stored
@@ -63,11 +65,11 @@
 #define WEIR_NEEDS_COST 0x08u // estimates of the service time
 #define WEIR_NEEDS_PROBES 0x40u // reports of requests in progress and latency
 #define WEIR_NEEDS_OF_POLICY 0x0fu // the bits that depend only on the policy and that workers check
-// Workers measure the service times of flows; weir-control sets this bit for each table.
+// Workers measure the service times of flows. weir-control sets this bit if the service uses them.
 #define WEIR_NEEDS_TIMES 0x10u
-// Workers count established connections; weir-control sets this bit for each table.
+// Workers count established connections. weir-control sets this bit for ejection.
 #define WEIR_NEEDS_RESULTS 0x20u
-// Workers publish the half-open flows of each backend; weir-control sets this bit for each table.
+// Workers publish the half-open flows of each backend. weir-control sets this bit for stealing.
 #define WEIR_NEEDS_HALF_OPEN 0x80u
 
 enum weir_policy {
@@ -100,13 +102,13 @@ enum weir_hash_fields {
 
 // How a flow ended, as seen by policies.
 enum weir_outcome {
-	// FIN, RST of an established connection, or idle timeout of a UDP flow.
+	// FIN, RST after the handshake, or idle timeout of a UDP flow.
 	WEIR_OUTCOME_COMPLETED,
 	WEIR_OUTCOME_REFUSED, // refused by the backend; counts as an error; only weir-sim detects
 			      // it
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout; counts as an error
-	// Not an error: the client has reset the half-open flow, or the flow was evicted or was
-	// idle for too long.
+	// Not an error: the client has reset the half-open flow, or the flow was evicted, or a TCP
+	// flow that is not half-open was idle for too long.
 	WEIR_OUTCOME_ABANDONED,
 };
 
@@ -143,11 +145,13 @@ struct weir_policy_settings {
 	// Maximum number of established flows of each backend on each worker; 0 = no limit. A limit
 	// that all workers share is in the backend's row in the segment instead.
 	uint32_t max_active_flows;
-	uint32_t error_window_ms; // how long an error counts as an active flow; > 0
+	// How long an error counts as an active flow; > 0, also if the policy counts no errors.
+	uint32_t error_window_ms;
 	// fair-share: total number of workers of all instances that use a backend; 0 counts as 1
 	uint16_t sharers;
-	// Which fields of a flow choose its slot in the Maglev table. 0 = the 5-tuple. Otherwise
-	// the number of leading bits of an IPv4 source address (1..32), and WEIR_HASH_* flags.
+	// Which fields of a flow choose its slot in the Maglev table, or its affinity entry
+	// (WEIR_HASH_AFFINITY). 0 = the 5-tuple. Otherwise the number of leading bits of an IPv4
+	// source address (1..32), and WEIR_HASH_* flags.
 	uint8_t hash4;
 	uint8_t hash6; // number of leading bits of an IPv6 source address, 0..128
 };
@@ -185,8 +189,9 @@ struct weir_policy_table {
 struct weir_policy_worker;
 struct weir_policy_client;
 
-// Choose among table->count > 0 candidates. Returns the id (below backend_count) of a backend below
-// its limit, or WEIR_POLICY_NONE if the policy found no such backend in WEIR_POLICY_WINDOW steps.
+// Choose among table->count > 0 candidates. Returns the id (below backend_count) of a backend for
+// which weir_policy_below_limit is true, or WEIR_POLICY_NONE. With WEIR_POLICY_NONE, such a backend
+// may still exist: each policy stops after a fixed number of tries.
 #define WEIR_POLICY_NONE UINT32_MAX
 typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
@@ -209,7 +214,8 @@ typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 //   prequal                                     the backend gets at most `turns`; without reports,
 //                                               it gets `part` of its turns, as for random
 //   maglev                                      none: the backend's weight in the table is lower
-// A limit of active flows is multiplied by `part`; the result is at least 1.
+// A limit of active flows is multiplied by `part`; the result is at least 1, but a limit of 0 stays
+// 0.
 struct weir_policy_share {
 	uint16_t part; // in units of 1 / WEIR_POLICY_PART_ONE
 	uint16_t turns; // in units of 1 / WEIR_POLICY_TURNS_ONE
@@ -222,8 +228,9 @@ _Static_assert(sizeof(struct weir_policy_share) == 4, "segment ABI");
 struct weir_probe {
 	uint16_t id;
 	uint16_t uses;
-	uint32_t active; // requests in progress, including flows started since the report
-	uint32_t latency; // units as in a signal (backend_signal.h)
+	// requests in progress, including flows that this worker has started since the report
+	uint32_t active;
+	uint32_t latency; // units of latency and stamp: as in a signal (backend_signal.h)
 	uint32_t stamp;
 };
 
@@ -250,11 +257,11 @@ struct weir_policy_backend {
 	uint32_t withheld; // UINT32_MAX minus the backend's own limit of active flows; 0 = no limit
 	// Added to the load, in units of 1 / WEIR_SIGNAL_FLOW flow. Sum of two parts: the errors
 	// in the signal, and the worker's missing flows. Missing flows = the worker's share of
-	// the reported requests minus its own flows when it read the signal, at least 0
-	// (recent_errors.h).
+	// the reported requests minus its own flows when it read the signal, at least 0, times the
+	// gain of the signal (recent_errors.h).
 	uint32_t reported;
 	struct weir_policy_share share; // slow start
-	uint32_t turns_seen; // client->turns when credit was last updated
+	uint32_t turns_seen; // client->turns at the last call of weir_policy_has_turns
 	// Slow start: the fraction of a turn or of a flow that the backend has earned and not
 	// used yet (turns.c). The unit for turns is 1 / WEIR_POLICY_PART_ONE turn. The unit for
 	// flows is 1 / (WEIR_POLICY_TURNS_ONE * number of candidates) flow. Each policy except
@@ -273,7 +280,8 @@ struct weir_policy_windows {
 	uint64_t *stamp; // [size / WEIR_POLICY_WINDOW]
 	uint32_t size; // number of entries; a multiple of WEIR_POLICY_WINDOW
 	uint32_t next; // index of the first entry for the next service
-	// Total number of entries allocated so far; only the last `size` of them are still valid
+	// Total number of entries allocated or skipped so far; only the last `size` of them are
+	// still valid
 	uint64_t head;
 	uint64_t stamps; // number of stamps assigned so far
 };
@@ -295,8 +303,8 @@ struct weir_policy_worker {
 	const uint64_t *cost_ns;
 	uint32_t backend_count;
 	uint32_t closed; // number of closed backends
-	// Index of this worker, 0 .. ranks - 1. Each worker starts its schedules at a different
-	// position.
+	// Index of this worker, 0 .. ranks - 1. Workers start their schedules at different
+	// positions.
 	uint32_t rank;
 	uint32_t ranks;
 	uint64_t random; // state of the generator
@@ -306,7 +314,7 @@ struct weir_policy_worker {
 	struct weir_limit_word *words; // [backend_count] NULL = each worker has its own limits
 	struct weir_limit_part *parts; // [backend_count]
 	uint32_t tick; // current time, in units of 2^WEIR_LIMIT_TICK_SHIFT ns
-	uint32_t queue_count; // number of backends with idle slots or reservations
+	uint32_t queue_count; // number of backends that may have idle slots or reservations
 	// Number of backends in the queue that must still be processed in this tick
 	uint32_t queue_due;
 	uint16_t queue_first, queue_last;
@@ -317,24 +325,25 @@ struct weir_policy_worker {
 // if no service can have more than WEIR_POLICY_WINDOW candidates.
 uint64_t weir_policy_windows_bytes(uint32_t backend_count);
 
-// Sets a worker's memory for windows. memory: zeroed, 64-byte aligned, owned by the caller;
-// worker->windows.key points to it. The worker's backend_count must be set. May replace earlier
-// memory.
+// Sets a worker's memory for windows. memory: weir_policy_windows_bytes bytes, zeroed, 64-byte
+// aligned, owned by the caller; worker->windows.key points to it. The worker's backend_count must
+// be set. May replace earlier memory.
 void weir_policy_windows_init(struct weir_policy_worker *worker, void *memory);
 
-// Like weir_policy_windows_init, but allocates the memory with malloc, and frees the memory of an
-// earlier call. For programs without a packet path. Returns 0 or -ENOMEM.
+// Like weir_policy_windows_init, but allocates the memory with calloc, and frees the memory of an
+// earlier call. The caller frees worker->windows.key at the end. For programs without a packet
+// path. Returns 0 or -ENOMEM.
 int weir_policy_windows_alloc(struct weir_policy_worker *worker);
 
 struct weir_policy_client {
 	// The keys of a scanning policy (window.h): entry p is the key of candidate p. Keys of up
 	// to WEIR_POLICY_WINDOW candidates are in this struct; more keys are in worker->windows.
-	// WEIR_POLICY_KEY_NONE marks a backend at its limit or an unused entry.
+	// WEIR_POLICY_KEY_NONE marks a backend at its limit, an invalid id or an unused entry.
 	union {
 		uint32_t key[WEIR_POLICY_WINDOW] __attribute__((aligned(64)));
 		struct weir_probe probe[WEIR_POLICY_PROBES]; // prequal has no keys
 	};
-	// The minimum key of each block of entries. A choice reads the minima and two blocks.
+	// The minimum key of each block of entries.
 	uint32_t least[WEIR_POLICY_WINDOW / WEIR_POLICY_BLOCK];
 	uint16_t id[WEIR_POLICY_WINDOW]; // backend id of each entry
 	uint32_t window_count; // number of entries in use
@@ -355,7 +364,8 @@ struct weir_policy_client {
 	uint32_t round; // interleaved
 	// interleaved: weight of the round, to find the round in the next table
 	uint32_t round_weight;
-	// weighted-round-robin: the last choice; it is repeated if no candidate has a turn
+	// weighted-round-robin: the last choice; it is repeated if the policy finds no candidate
+	// with a turn
 	uint32_t last_id;
 	uint64_t spent_ns; // time-weighted, interleaved: time used in this turn
 	uint64_t base_ns; // fair-share: end_ns that corresponds to key 0
@@ -380,11 +390,11 @@ struct weir_policy_client {
 	// The adopted table.
 	uint32_t count; // number of candidates in the last nonempty table
 	uint32_t limit; // limit of established flows of each backend; UINT32_MAX = none
-	uint32_t limited; // number of backends of the service with their own limit
+	uint32_t limited; // number of backends of the service with their own limit, not closed
 	uint32_t closed; // number of closed backends of the service
 	weir_policy_choice *choose; // the policy's function
 	struct weir_policy_settings settings;
-	// backends on which flows have ended since the search of flow control
+	// backends that have fallen below their limit since the search of flow control
 	uint16_t spill_room[WEIR_POLICY_ROOM];
 	uint16_t spill_room_count;
 	uint16_t cursor_id; // backend at the cursor, to find the cursor in the next table
@@ -404,12 +414,12 @@ struct weir_policy_client {
 
 enum weir_chosen_how {
 	WEIR_CHOSEN, // a backend chosen by the policy
-	// All searched candidates were at their limit. A choice searches at most
+	// SPILLED, REJECTED: all searched candidates were at their limit. A search covers at most
 	// WEIR_POLICY_SEARCH candidates. If there are more candidates, the next choice searches
 	// other candidates.
-	WEIR_CHOSEN_SPILLED, // the least loaded candidate
+	WEIR_CHOSEN_SPILLED, // the least loaded candidate of the last searched block
 	WEIR_CHOSEN_REJECTED, // no backend was chosen
-	WEIR_CHOSEN_NONE, // the table has no candidate
+	WEIR_CHOSEN_NONE, // the table has no candidate that is valid and not closed
 };
 
 struct weir_chosen {
@@ -417,9 +427,10 @@ struct weir_chosen {
 	uint8_t how; // enum weir_chosen_how
 };
 
-// Adopts a published table. Cursors and the state of backends are kept, so choices continue where
-// they stopped. Call before the first choice with a new table. client is zeroed before the first
-// call.
+// Adopts a published table. The state of backends is kept. Cursors are kept, so that choices
+// continue where they stopped, except if the policy changes or if many candidates are added
+// (policy.c). Call before the first choice with a new table. client is zeroed before the first call
+// of any function.
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns);
 
@@ -427,26 +438,28 @@ void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_cli
 struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
-// Call when the policy has found no backend. Returns the least loaded candidate below the limit. If
-// there is none, the result depends on when_exhausted. table->count > 0. (flow_control.c)
+// Call when the policy has found no backend. Returns a candidate below the limit, if the search
+// finds one; otherwise the result depends on when_exhausted. table->count > 0. (flow_control.c)
 struct weir_chosen weir_policy_fall_back(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table);
 
 // Records that the backend is below its limit again, for the next search of flow control.
 void weir_policy_has_room(struct weir_policy_client *client, uint16_t id);
 
-// Choose another backend, because another worker has taken the last slot of the chosen backend.
+// Choose another backend, because the shared limit of the chosen backend has no free slot.
 struct weir_chosen weir_policy_choose_again(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
 	uint64_t now_ns);
 
-// Get an idle slot of the shared limit of backend `id`. Returns false if no slot is left.
+// Get an idle slot of the shared limit of backend `id`. If no slot is left, or if
+// WEIR_LIMIT_TRIES compare-and-swaps have failed, marks the backend as full and returns false.
 // (shared_limit.c)
 bool weir_shared_limit_take(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id);
 
-// Returns whether the limit of the backend has room for a flow. If it has, and the limit is
-// shared, the worker holds an idle slot for the flow after this call. id < backend_count.
+// Returns whether the shared limit of a backend that the policy has chosen has room for a flow. If
+// so, the worker holds an idle slot for the flow after this call. Returns true if the limit is not
+// shared: the policy has checked this limit. id < backend_count.
 static inline bool weir_policy_admits(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id) {
 	return __builtin_expect(worker->backends[id].counted == 0, 1) ||
@@ -523,15 +536,16 @@ static inline bool weir_policy_would_admit(const struct weir_policy_worker *work
 
 // Limits the active flows of backend `id` (< backend_count) of the client's service. The limit
 // applies to the flows of this worker; after weir_policy_count_shared, to the flows of all
-// workers together. limit: 0 = the backend gets no new flow while another backend is below its
-// limit; UINT32_MAX = no limit. Opens the backend if it is closed. Also allowed before the
-// client has adopted a table.
+// workers together. limit: 0 = the backend gets new flows only by spilling, when all searched
+// backends are at their limit; UINT32_MAX = no limit. Opens the backend if it is closed. Also
+// allowed before the client has adopted a table.
 void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	uint16_t id, uint32_t limit);
 
 // Starts (counted = true) or stops using the shared limit of backend `id` (< backend_count).
 // While it is used, the limit from weir_policy_set_limit applies to the flows of all workers
-// together. No effect if workers do not share limits. (shared_limit.c)
+// together. Stopping gives all slots of this worker back. No effect if workers do not share limits.
+// (shared_limit.c)
 void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bool counted);
 
 // Parts of weir_policy_started, weir_policy_ended and similar functions, for backends with a shared
@@ -559,7 +573,7 @@ static inline void weir_policy_started(struct weir_policy_worker *worker,
 
 // Call before weir_policy_started for a half-open flow. The flow then does not count as
 // established, so that forged SYNs do not use up a backend's limit. handshake: true = the flow
-// begins with a handshake; if the limit is shared, the flow reserves a slot.
+// begins with a handshake; if the limit is shared, the flow reserves an idle slot, if there is one.
 static inline void weir_policy_half_open(
 	struct weir_policy_worker *worker, uint16_t id, bool handshake) {
 	if (__builtin_expect(worker->backends[id].counted != 0, 0) && handshake) {
@@ -568,8 +582,8 @@ static inline void weir_policy_half_open(
 	worker->backends[id].half_open++;
 }
 
-// Call when a flow is no longer half-open. For a flow that was never established, call it before
-// weir_policy_ended.
+// Call before weir_policy_ended for a flow that is still half-open. weir_policy_established calls
+// this function.
 static inline void weir_policy_no_longer_half_open(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Shared by the files of the policies: the interface that each policy implements, and small
-// helpers. Used only by policy.c and the policies.
+// Shared by the files of this folder: the interface that each policy implements, and small helpers.
 //
 // Candidates, slots and rounds are in memory that another process may write at any time. Therefore
 // a value is read from shared memory only once, and is compared with a private count before it is
@@ -19,13 +18,14 @@
 
 // All members except choose may be NULL.
 struct weir_policy_ops {
-	// Called for the first table with this policy: initializes the policy's state. The cursor
-	// is at the first position of this worker (weir_policy_start).
+	// Called for the first table with candidates and this policy: initializes the policy's
+	// state. The cursor is at the first position of this worker (weir_policy_start).
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
-	// Called for each later table with this policy. found: the cursor's backend is in the
-	// new table, and the cursor is at this backend; otherwise the cursor has kept its index.
-	// If resume is NULL, start is called instead.
+	// Called for each later table with candidates and this policy. found: the cursor is still
+	// at the same backend. Otherwise the cursor has kept its index, or, if many candidates
+	// were added, is at the first position of this worker again. If resume is NULL, start is
+	// called instead.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	weir_policy_choice *choose;
@@ -87,8 +87,8 @@ static inline void weir_policy_set_cursor(
 	client->cursor_id = weir_policy_id(table, index);
 }
 
-// Returns the initial index of this worker's cursor. Each worker starts at a different candidate.
-// table->count > 0.
+// Returns the initial index of this worker's cursor. Workers start at different candidates, if
+// there are at least as many candidates as workers. table->count > 0.
 static inline uint32_t weir_policy_start(
 	const struct weir_policy_worker *worker, const struct weir_policy_table *table) {
 	uint32_t ranks = worker->ranks > 0 ? worker->ranks : 1;
@@ -149,8 +149,8 @@ static inline uint64_t weir_policy_cost(const struct weir_policy_worker *worker,
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
-// Returns whether the service time of the backend, or of similar backends, is known. Any id is
-// valid.
+// Returns whether the service time of the backend, or of another backend of the service, is known.
+// Any id is allowed.
 static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *worker, uint32_t id) {
 	return id < worker->backend_count &&
 	       weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED)) > 0;
@@ -169,7 +169,7 @@ static inline uint64_t weir_policy_turn_cost(
 	return cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 }
 
-// SplitMix64.
+// The output function of SplitMix64.
 static inline uint64_t weir_policy_mix(uint64_t x) {
 	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);

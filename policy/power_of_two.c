@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Power of two choices: chooses the less loaded of two different random candidates. The load is the
-// number of active flows plus recent errors. The policy is meant for comparison with other
+// same as for least-loaded, without weights. The policy is meant for comparison with other
 // policies.
 #include "recent_errors.h"
 

@@ -9,7 +9,8 @@
 // and expires after a second. The worker's own count of flows may be newer than the reported number
 // of requests. The higher of the two numbers is used.
 //
-// With fewer than two probes in the pool, a random backend is chosen.
+// With fewer than two probes in the pool, or if slow start skips all of them, a random backend is
+// chosen.
 #include "prequal.h"
 
 #include <math.h>
@@ -23,8 +24,9 @@
 #define AGE_MAX 954u // 1 s, in units of 2^20 ns
 #define REMOVE_EVERY 4u // remove a probe after this many flows; 1 / WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0
-// The pool holds probes of at most a quarter of the backends. If it held probes of all backends,
-// all clients would choose the same backend until the next reports.
+// The pool has room for probes of a quarter of the backends, at least ROOM_LEAST and at most
+// WEIR_POLICY_PROBES. If it held probes of all backends, all clients would choose the same backend
+// until the next reports.
 #define BACKENDS_PER_PROBE 4u
 #define ROOM_LEAST 2u
 
@@ -126,8 +128,8 @@ static uint32_t worst(const struct weir_policy_client *client) {
 	return found;
 }
 
-// Put the current probe of a backend into the pool. The probe replaces an older probe of the
-// backend.
+// Put the current probe of a backend into the pool, if the backend has reported within a second.
+// The probe replaces an older probe of the backend; without one, the oldest probe of a full pool.
 static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
 	uint64_t now_ns) {
 	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Portable random numbers: identical on every machine and in every language, so that all clients
-// compute the same shuffle without communication. Used by subsetting; never on the packet path.
+// compute the same shuffle without communication. Used by subsetting and by the simulator; never on
+// the packet path.
 //
 // Source: SplitMix64 (Steele, Lea, Flood, OOPSLA 2014); a number below n is computed by
 // multiply-high, without rejection, so that its bias is less than n / 2^64.

@@ -6,7 +6,8 @@
 // A tick is an eighth of the window, in nanoseconds.
 #define TICK_NS_PER_WINDOW_MS (UINT64_C(1000000) / WEIR_POLICY_ERROR_SLOTS)
 
-// Signals from weir-control are read at least this often, even if a tick is longer.
+// While new flows arrive, signals from weir-control are read at least this often, even if a tick is
+// longer.
 #define LOOK_NS UINT64_C(250000000)
 
 // Adds a random number of flows to the share, from a range whose width is the signal's `spread`.

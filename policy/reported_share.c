@@ -19,7 +19,7 @@
 #define HOLD_LEAST_NS UINT64_C(3000000000)
 #define HOLD_MOST_NS UINT64_C(180000000000)
 #define ALL_MOST 1e9 // maximum reported number; keeps products finite
-#define OUTLIER 4.0 // a report above OUTLIER * mean is limited to OUTLIER * mean
+#define OUTLIER 4.0 // a report is limited to OUTLIER * (mean + own flows + 1)
 
 static uint64_t hold_ns(const struct weir_reported_count *count, uint64_t now_ns) {
 	uint64_t hold = count->last_ns > 0 && now_ns > count->last_ns
@@ -50,7 +50,8 @@ static void add_change(struct weir_reported_share *share, const struct weir_repo
 	share->begun += ((double)(next->begun - count->begun) - share->begun) * part;
 }
 
-// Limits a reported number. Otherwise a single extreme number would dominate the sums for minutes.
+// Limits a reported number, once there are as many reports as backends. Otherwise a single extreme
+// number would dominate the sums for minutes.
 static double bounded(
 	const struct weir_reported_share *share, uint32_t backends, double all, double own) {
 	double most = share->reports < backends ? ALL_MOST : OUTLIER * (share->all + own + 1);

@@ -31,8 +31,9 @@
 //            also counts as false or late if its number is less than WEIR_REPORTED_SHARE_FOLLOWS
 //            times the flows of this instance. For this backend, the workers then use the mean
 //            of the other backends, as for a backend that does not report. Otherwise a backend
-//            that always reports 0 would get more flows than other backends. A report of more than
-//            four times the mean counts as four times the mean.
+//            that always reports 0 would get more flows than other backends. When the service has
+//            had as many reports as backends, a report is limited to four times the sum of the
+//            mean report, the flows of this instance at the backend, and one.
 //
 // A policy that predicts service times (fair-share) has no number of flows to correct. It charges a
 // backend for each flow of this instance. Therefore the cost of a flow is multiplied by the charge
@@ -97,14 +98,16 @@ const char *weir_reported_share_unused(
 double weir_reported_share_charge(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint64_t now_ns);
 
-// Returns the new signal of a backend after its report. errors: as for weir_signal_of_errors.
-// before: the current signal.
+// Returns the new signal of a backend after its report: a share, or only the errors if
+// weir_reported_share_unused has a reason. errors: as for weir_signal_of_errors. before: the
+// current signal.
 uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);
 
-// Returns the new signal of a backend from which no report has arrived. Call about once a second.
-// For a backend that does not report, the mean of the other backends is used.
+// Returns the new signal of a backend from which no report has arrived since the last call. Call
+// about once a second. While the last report is valid, the signal stays as it is. For a backend
+// without a valid report, the mean of the other backends is used.
 uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);

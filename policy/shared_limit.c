@@ -63,7 +63,8 @@ static uint32_t idle(const struct weir_policy_worker *worker, uint16_t id) {
 	return held > need ? held - need : 0;
 }
 
-// Returns a quarter of a number of slots, divided by the number of workers; at least 1.
+// Returns a quarter of a number of slots, divided by the number of workers (rounded up to a power
+// of two, at most 64); at least 1.
 static uint32_t quarter(const struct weir_policy_worker *worker, uint32_t slots) {
 	uint32_t quarter = slots >> worker->slice_shift;
 

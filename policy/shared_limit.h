@@ -3,19 +3,21 @@
 // Shared limit: the limit of a backend's active flows, counted over all workers of an instance
 // (SRE book, chapter 20: the limit of a client task). Each flow that counts uses a slot of the
 // limit. Each backend has one shared word: the number of slots that all workers hold. Called by
-// policy.c, flow_control.c and the functions of policy.h.
+// policy.c, flow_control.c and the functions of policy.h. The pipeline of a worker and weir-control
+// (policy compare) call weir_shared_limit_init and weir_shared_limit_turn.
 //
 // A slot is in use by an established flow, reserved for a handshake, or idle. A worker takes idle
-// slots in slices before it chooses the backend, and gives idle slots back about every millisecond,
-// or immediately when it has too many idle slots or the limit was lowered. Therefore most flows
-// begin and end without a write to the shared word, and one worker alone can use the whole limit.
+// slots in slices when it has chosen the backend and has no idle slot, and gives idle slots back
+// about every millisecond, or immediately when it has too many idle slots or the word is above the
+// limit. Therefore most flows begin and end without a write to the shared word, and one worker
+// alone can use the whole limit.
 //
-// Some flows have no slot yet when they need one: flows that were spilled, that moved from
-// another worker, that began before the limit was set, or whose reservation has ended. Such flows
-// take a slot even above the limit. While the word is above the limit, workers take no slots for
-// other flows.
+// Some flows have no slot yet when they need one: flows that were spilled, that moved from another
+// worker, that began before the limit was set or with a datagram, or that have no reservation (any
+// more). Such flows take a slot even above the limit. While the word is above the limit, workers
+// take no slots for other flows.
 //
-// A TCP flow reserves a slot with its SYN. Forged SYNs reserve slots, too. Therefore a
+// A TCP flow reserves an idle slot with its SYN. Forged SYNs reserve slots, too. Therefore a
 // reservation lasts only for one to two WEIR_LIMIT_HANDSHAKE_TICKS. A rejected client sends its
 // SYN again after a second (RFC 6298), when these reservations have ended. Therefore forged SYNs
 // delay clients, but do not exclude them. The worker counts the reservations that expire without
@@ -26,18 +28,18 @@
 // Datagrams reserve no slots, because a flow may consist of one request and its response.
 //
 // Guarantees:
-//   L1 A choice admits a flow only if the word, including the slot of this flow, is at most the
-//      limit.
+//   L1 A choice admits a flow, other than a spilled flow, only if the word, including the slot of
+//      this flow, was at most the limit when the worker read it.
 //   L2 The word is the sum of the slots that workers hold; each worker holds at least its slots in
 //      use.
 //   L3 A worker gives an idle slot back after one tick and one iteration. Until then, the other
 //      workers hold at most (workers - 1) * max(1, limit / (4 * workers)) idle slots. A worker that
-//      found a backend full checks it again after one tick, plus one tick per 128 backends of the
-//      service.
+//      found a backend full checks it again after one tick, plus one tick per 128 candidates of
+//      the service.
 //
 // Threads: words are shared by all workers (relaxed atomics: no other data depends on them); parts
 // and the queue belong to the worker. No allocation, lock, clock, or division. At most
-// WEIR_LIMIT_TRIES compare-and-swaps per flow.
+// WEIR_LIMIT_TRIES compare-and-swaps for each backend that a choice tries.
 #pragma once
 
 #include "policy.h"
@@ -63,8 +65,8 @@ struct weir_limit_part { // 28 bytes
 };
 _Static_assert(sizeof(struct weir_limit_part) == 28, "bytes of memory per backend and worker");
 
-// Share limits between `workers` workers. words, parts: [worker->backend_count], zeroed, owned by
-// the caller; words: the same array for all workers. Call once, before any other function.
+// Share limits between `workers` workers. words, parts: [worker->backend_count], zeroed at first,
+// owned by the caller; words: the same array for all workers. Call once, before any other function.
 void weir_shared_limit_init(struct weir_policy_worker *worker, struct weir_limit_word *words,
 	struct weir_limit_part *parts, uint32_t workers);
 
@@ -77,6 +79,6 @@ void weir_shared_limit_mark_full(
 bool weir_shared_limit_look(
 	const struct weir_policy_worker *worker, struct weir_policy_client *client);
 
-// Gives idle slots back and ends old reservations. Call once per iteration of the worker. Returns
-// true if backends remain to be processed; the worker must then not sleep for longer than a tick.
+// Gives idle slots back and ends old reservations. Call once per iteration of the worker, at least
+// once per tick. Returns true if backends of this tick remain to be processed: call again soon.
 bool weir_shared_limit_turn(struct weir_policy_worker *worker, uint64_t now_ns);

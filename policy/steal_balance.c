@@ -4,10 +4,10 @@
 
 #include "steal_plan_private.h"
 
-// If no worker is saturated, this many of the most loaded workers are victims.
+// If no worker is saturated, at most this many of the most loaded workers are victims.
 #define FALLBACK_VICTIMS 10u
-// Up to this number of victims, all victims are sorted by load and tried from the highest load to
-// the lowest.
+// With fewer saturated workers than this, victims are sorted by load and tried from the highest
+// load to the lowest.
 #define SORTED_VICTIMS 20u
 
 // --- idle and saturated workers -----------------------------------------------------------
@@ -291,8 +291,8 @@ static void gather_victims(struct weir_steal_plan *plan) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Requests a task if a thief would finish it before the victim would begin it. Returns whether the
-// task was requested.
+// Requests a task if the work of a thief including the task is at most the work of the victim minus
+// half of the work that the task is for the victim. Returns whether the task was requested.
 static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
 	struct weir_steal_request *request) {
 	const struct weir_steal_slot *t = &plan->tasks[task];

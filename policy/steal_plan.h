@@ -6,15 +6,15 @@
 //
 // Source: work stealing of dask.distributed. Tasks are sorted into bins by the ratio of their
 // compute time to the cost of moving them. Tasks in bin 0 move at no cost; bins 1 to 14 contain
-// tasks with ratios from 32 down to 1/256. Tasks with lower ratios are not moved. The lowest
-// bins, which have the cheapest moves, are tried first. Within a bin, the victims with the highest
-// load are tried first. A task is requested if the thief is expected to finish it before the
-// victim would begin it. Until the victim answers, the task counts as moved, and is not requested
-// again.
+// tasks with ratios from 32 (or more) down to 1/256. Tasks with lower ratios are not moved. The
+// lowest bins, which have the cheapest moves, are tried first. Within a bin, the victims with the
+// highest load are tried first, if fewer than 20 workers are saturated. A task is requested if the
+// thief is expected to finish it sooner than the victim finishes its work, by at least half of the
+// task. Until the victim answers, the task counts as moved, and is not requested again.
 //
 // Two limits come from poolifier. Only a limited share of the workers can steal at the same time.
-// A worker whose request is refused waits before it becomes a thief again; this waiting time
-// doubles with each further refusal.
+// A worker whose request is refused, or times out, waits before it becomes a thief again; this
+// waiting time doubles with each further refusal, up to a maximum.
 //
 // The plan itself does not move tasks. weir_steal_plan_balance() returns requests, which the caller
 // sends to the victims. weir_steal_plan_answer() returns the outcome for the task after the answer
@@ -34,12 +34,14 @@
 
 struct weir_steal_params {
 	double latency; // fixed cost of a move, in addition to the transfer of the task's data
-	double victim_floor; // a worker with at most this much work is not a victim
+	// A worker with at most this much work is not a victim, unless it is saturated.
+	double victim_floor;
 	// A worker is saturated if its waiting work per thread is above pending_floor, and above
 	// pending_ratio times the mean work per thread.
 	double pending_floor;
 	double pending_ratio; // see pending_floor
-	// A worker is idle if its work per thread is below this ratio times the mean
+	// A worker is idle if its work per thread is below this ratio times the mean, or if it has
+	// fewer tasks than threads
 	double idle_ratio;
 	bool all_in_mean; // the mean work per thread includes workers that do not run
 	// true = a move delays the task but costs the thief no work: the cost of the move is not
@@ -47,8 +49,8 @@ struct weir_steal_params {
 	bool parallel;
 	// Maximum share of the workers that steal at the same time (rounded up), 0 to 1
 	double steal_share;
-	// Time for which a thief waits after a refusal. The time doubles with each further refusal.
-	// 0 = no wait.
+	// Time for which a thief waits after a refusal or a timeout. The time doubles with each
+	// further one until a task is moved, up to backoff_max. 0 = no wait.
 	double backoff;
 	double backoff_max;
 	double rest; // minimum time between two moves of a task; 0 = no minimum
@@ -100,7 +102,7 @@ enum weir_steal_answer {
 		"stayed") /*the victim keeps the task; it is not requested again until an update*/ \
 	X(HOMELESS, "homeless") /*no worker has the task: the caller puts the task on a worker*/ \
 	X(STALE, "stale") /*the answer to an earlier request: no change*/ \
-	X(LATE, "late") /*the request has timed out before: no change*/
+	X(LATE, "late") /*no request is pending, for example after a timeout: no change*/
 
 enum weir_steal_outcome {
 #define X(name, text) WEIR_STEAL_##name,
@@ -162,7 +164,7 @@ uint32_t weir_steal_plan_expire(struct weir_steal_plan *plan, double now);
 
 // --- introspection ---
 
-// Returns the bin of a task, or WEIR_STEAL_NO_LEVEL if it is never worthwhile to move the task.
+// Returns the bin of a task, or WEIR_STEAL_NO_LEVEL if the cost of moving the task is too high.
 // latency: as in the params.
 uint8_t weir_steal_level(double duration, double transfer, double latency);
 bool weir_steal_plan_is_idle(const struct weir_steal_plan *plan, uint32_t worker);

@@ -5,7 +5,8 @@
 // never on the packet path.
 //
 // Sources: "Site Reliability Engineering" (2016), chapter 20, for random and deterministic
-// subsetting; Ward and Wittig, "Deterministic subsetting" (ACM Queue 2022), for rocksteadier.
+// subsetting; Ward, Wankadia and Guliani, "Reinventing Backend Subsetting at Google" (ACM
+// Queue 20.5, 2022), for rocksteadier.
 //
 // Backends are given as indexes 0 .. n - 1 into a list that all clients have in the same order (the
 // canonical order; weir_subset_compare_names). Clients are numbered 0, 1, 2 ... without gaps.
@@ -13,7 +14,8 @@
 // Guarantees
 //   U1 The same list, client and parameters give the same subset on every machine. The result does
 //      not depend on earlier calls or on the number of clients.
-//   U2 A subset has the requested number of usable backends, unless fewer backends are usable.
+//   U2 A subset has as many usable backends as weir_subset_order returns (the requested number, or
+//      more in mode spread), unless fewer backends are usable.
 //   U3 When a backend becomes unusable, only the subsets that contain it change, and in each of
 //      them only this backend is replaced. When the backend is usable again, the old subsets are
 //      restored.
@@ -108,8 +110,8 @@ size_t weir_subset_scratch_count(uint32_t n);
 // ret_order  [n]
 // scratch    [weir_subset_scratch_count(n)]
 // Returns the number of backends that the client uses if all are usable: the size, or n if that
-// is less. In mode spread, the number can be higher than the size if n is not a multiple of the
-// size. Cost: O(n).
+// is less or the size is 0. With the deterministic algorithm in mode spread, the number can be
+// higher than the size if n is not a multiple of the size. Cost: O(n).
 uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, uint32_t *ret_order,
 	uint32_t *scratch);
 

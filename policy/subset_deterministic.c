@@ -2,9 +2,9 @@
 //
 // Deterministic subsetting: clients are grouped into rounds. A round has as many clients as there
 // are disjoint subsets of the backends; the clients of a round divide one shuffle into slices, so
-// that each backend has one client per round. Every round has a different shuffle. With a single
-// shuffle, the same backends would form a subset in every round. If these backends failed together,
-// all clients of this subset would be without a backend.
+// that each backend of the shuffle has one client per round. Every round has a different shuffle.
+// With a single shuffle, the same backends would form a subset in every round. If these backends
+// failed together, all clients of this subset would be without a backend.
 //
 // An unusable backend is replaced by the next backend after the slice.
 #include <string.h>

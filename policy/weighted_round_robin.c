@@ -12,6 +12,8 @@
 // gRPC computes index and generation from one sequence number; this policy has a counter for each.
 // If only few candidates have a high weight, WEIR_POLICY_WINDOW steps may find no candidate with a
 // turn. Then the last choice is repeated, because it was probably a candidate with a high weight.
+// If there is no last choice, or it is at its limit, the heaviest of the visited candidates is
+// chosen.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u
@@ -90,7 +92,8 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 	}
 	weir_policy_set_cursor(client, table, at);
 	if (chosen == WEIR_POLICY_NONE && passed != WEIR_POLICY_NONE) {
-		worker->backends[passed].credit = 0; // all candidates with a turn are in slow start
+		// Each visited candidate with a turn is in slow start or at its limit.
+		worker->backends[passed].credit = 0;
 		chosen = passed;
 	}
 	if (chosen != WEIR_POLICY_NONE) {

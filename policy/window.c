@@ -177,9 +177,10 @@ void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_pol
 	}
 }
 
-// Updates the keys of all backends. If `look` is true, updates only the keys of backends with
-// errors, because errors may have expired or changed. If there are more than WEIR_POLICY_EXACT
-// candidates, only marks their windows, so that they are loaded again when needed.
+// Updates the keys of all backends. If `look` is true, reads their signals, and updates only the
+// keys of backends that have errors, which may have expired, or whose signal has changed. If there
+// are more than WEIR_POLICY_EXACT candidates, only marks their windows, so that they are loaded
+// again when needed.
 static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, bool look) {
 	if (client->window_count > WEIR_POLICY_EXACT) {
@@ -351,7 +352,8 @@ static uint32_t least_of_scan(
 }
 
 // For more than WEIR_POLICY_EXACT candidates: finds the best candidate in each of two windows, and
-// returns the index of the better candidate.
+// returns the index of the better candidate. If neither window is loaded, loads and uses only the
+// window of the cursor.
 static NOINLINE uint32_t least_of_two(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table,
 	const struct weir_policy_ops *ops, uint32_t floor, uint32_t *ret_least) {

@@ -2,7 +2,7 @@
 //
 // The keys of candidates, for policies that choose the candidate with the least key. The keys are
 // in contiguous memory for a fast scan: entry p (`place` in the code) is the key of candidate p.
-// Used by policy.c and by these policies.
+// Used by policy.c, shared_limit.c and by these policies.
 //
 //   up to WEIR_POLICY_WINDOW candidates  the keys are in the client
 //   up to WEIR_POLICY_EXACT              the keys are in worker->windows; a choice takes the
@@ -49,7 +49,8 @@ struct weir_window {
 void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops);
 
-// Recompute all keys.
+// Recompute all keys; with more than WEIR_POLICY_EXACT candidates, each window is loaded again when
+// it is needed.
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
@@ -58,14 +59,16 @@ void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_cl
 void weir_window_fit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Recompute the keys of backends whose errors have expired or whose reported errors have changed.
+// Read the signals of all backends, and recompute the keys of backends that have errors or whose
+// signal has changed; with more than WEIR_POLICY_EXACT candidates, as weir_window_reload.
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Returns the index of the entry with the least max(key, floor) among backends below their limit.
-// If several entries are equal, returns the first of them at or after the cursor or, in a random
-// window, at or after a random entry. If all backends are at their limit, returns WEIR_POLICY_NONE
-// and leaves ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the loaded table.
+// Returns the index of the entry with the least max(key, floor) among backends below their limit;
+// with more than WEIR_POLICY_EXACT candidates, among those of two windows. If several entries are
+// equal, returns the first of them at or after the cursor or, in a random window, at or after a
+// random entry. If all compared backends are at their limit, returns WEIR_POLICY_NONE and leaves
+// ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the loaded table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, const struct weir_policy_ops *ops, uint32_t floor,
 	uint32_t *ret_least);
@@ -78,7 +81,9 @@ typedef bool weir_window_takes(struct weir_policy_worker *worker,
 
 // Call when the backend of entry `place`, which has the least key, skips a flow because of its slow
 // start. Returns the index of the next best entry whose backend does not skip the flow, or `place`
-// if every backend skips it.
+// if every other backend skips it or is at its limit. After 32 skips, returns the next best entry
+// without asking its backend. With more than WEIR_POLICY_EXACT candidates, only the window of
+// `place` is searched.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
