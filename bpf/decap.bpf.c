@@ -11,8 +11,8 @@
 //
 // GUE packets have a separate UDP port, so all packets to this port are tunnel packets. GRE is also
 // used by tunnels of other programs. GRE packets of a kind that the balancers never send are passed
-// to the kernel: packets with another version (PPTP), a checksum, a sequence number, or a payload
-// other than IP.
+// to the kernel: packets with another version (PPTP), a checksum, a sequence number, a payload
+// other than IP, or, if gre_key is set, another key.
 #include <stdbool.h>
 
 #include <linux/in.h>
@@ -78,7 +78,9 @@ struct gre_header { // RFC 2784, 2.1, and RFC 2890, 2
 struct tunnel { // the parsed outer headers of a packet
 	void *inner;
 	__u32 header_bytes; // length of all outer headers
-	__u32 payload_bytes; // bytes of the inner packet, according to the outer headers
+	// Length of the rest of the packet, according to the outer headers parsed so far; at the
+	// end, of the inner packet.
+	__u32 payload_bytes;
 	__u8 mode; // protocol of the outer IP header
 	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6: the family of the inner packet
 	__u8 ecn; // ECN field of the outer IP header
@@ -247,8 +249,8 @@ static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
 
 // Returns true if an IPv4 packet has the outer headers of an accepted mode, and is addressed to
 // this host. If a UDP or GRE packet is fragmented, only the first fragment has the header that
-// identifies a tunnel. Therefore the function returns false for all later fragments. They go to the
-// kernel, which cannot reassemble the packet without the first fragment.
+// identifies a tunnel. Therefore the function returns false for all later fragments of such a
+// packet. They go to the kernel, which cannot reassemble the packet without the first fragment.
 static __always_inline bool is_ipv4_tunnel(const struct iphdr *ip, void *end) {
 	if (ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6 &&
 		(ip->frag_off & IPV4_OFFSET)) {

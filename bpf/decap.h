@@ -3,9 +3,9 @@
 // Decap: definitions for decap.bpf.c and user space.
 //
 // User space fills weir_decap_addresses with the outer destination addresses of this host. Before
-// it loads the program, user space sets the constants: the forwarding modes to decapsulate, and
-// whether the program checks outer source addresses. If so, user space also fills
-// weir_decap_sources with the allowed source addresses.
+// it loads the program, user space sets the constants: the forwarding modes to decapsulate, the
+// port of GUE, the key of GRE, and whether the program checks outer source addresses. If so, user
+// space also fills weir_decap_sources with the allowed source addresses.
 #pragma once
 
 #include <linux/types.h>
@@ -57,5 +57,5 @@ enum weir_decap_result {
 
 struct weir_decap_counter { // per CPU, indexed by enum weir_decap_result
 	__u64 packets;
-	__u64 bytes; // bytes of outer IP packets
+	__u64 bytes; // bytes of outer IP packets; if not decapsulated, may include padding
 };

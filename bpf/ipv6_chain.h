@@ -19,7 +19,7 @@ enum { // extension headers: values of the Next Header field
 	WEIR_IPV6_DESTINATION_OPTIONS = 60,
 };
 
-#define WEIR_IPV6_EXTENSIONS_MAX 8 // maximum number of headers in a chain
+#define WEIR_IPV6_EXTENSIONS_MAX 8 // maximum number of extension headers in a chain
 #define WEIR_IPV6_EXTENSION_MIN 8u // bytes of the shortest extension header
 
 // Masks for the third and fourth byte of a fragment header. FRAGMENT_OFFSET selects the offset.

@@ -116,7 +116,7 @@ int weir_meter(__u64 *ctx) { // ctx: the socket, its previous state, its new sta
 }
 
 // Counts a connection that was already open when measuring began. User space runs this iterator
-// once over all TCP sockets, after the tracepoint is attached.
+// once over all TCP sockets of the network namespace, after the tracepoint is attached.
 SEC("iter/tcp")
 int weir_meter_existing(struct bpf_iter__tcp *ctx) {
 	struct sock_common *sk = ctx->sk_common;

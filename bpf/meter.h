@@ -5,7 +5,8 @@
 //
 // A connection is *open* from the end of its handshake on, even while it is in the accept queue. A
 // connection is closed when the server sends a FIN, when the connection is reset, or when it times
-// out. The service time of a connection is the time for which the connection is open.
+// out. The service time of a connection that the server closes by FIN is the time for which the
+// connection is open.
 #pragma once
 
 #include <linux/types.h>
@@ -50,6 +51,7 @@ struct weir_meter_connection { // value of weir_meter_connections; the key is th
 	__u64 start_ns; // CLOCK_MONOTONIC; 0 = not known
 };
 
+// Returns the bucket of a service time. The last bucket also holds all longer times.
 static inline __u32 weir_meter_bucket(__u64 us) {
 	__u32 shift = 0;
 

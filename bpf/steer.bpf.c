@@ -5,9 +5,10 @@
 // interface of the balancer.
 //
 // Steering depends only on the destination, and packets are not validated: the dataplane drops and
-// counts malformed packets to a VIP. For a port whose bind was removed, the program also checks TCP
-// flags and the kernel's sockets: open connections stay on the dataplane, and new connections go to
-// the kernel. If there is no AF_XDP socket for the receive queue, the packet goes to the kernel.
+// counts malformed packets to a VIP. For a TCP port whose bind was removed, the program also checks
+// TCP flags and the kernel's sockets: open connections stay on the dataplane, and new connections
+// and connections of the kernel go to the kernel. If there is no AF_XDP socket for the receive
+// queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -52,7 +53,8 @@ struct {
 enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
-	OPEN_CONNECTION, // a TCP packet other than a SYN, to a port without a bind: see is_leaving
+	// a TCP packet that does not begin a connection, to a port without a bind: see is_leaving
+	OPEN_CONNECTION,
 };
 
 static __always_inline weir_vip_value *look_up(
@@ -117,9 +119,9 @@ static __always_inline int is_of_connection(void *at, void *end) {
 	       (header[TCP_FLAGS] & TCP_BEGINS) != TCP_SYN;
 }
 
-// Returns the action for a packet. at: the transport header. key: holds the destination address.
-// portless: the packet is a fragment, or too short for any transport header. *ret_tcp is set to the
-// TCP header if the result is OPEN_CONNECTION.
+// Returns the action for a packet. at: the transport header. key: holds the destination address and
+// the family; the function may change the key. portless: the packet is a fragment, or too short for
+// any transport header. *ret_tcp is set to the TCP header if the result is OPEN_CONNECTION.
 static __always_inline enum verdict judge(struct weir_vip_key *key, __u8 protocol, int portless,
 	void *at, void *end, struct tcphdr **ret_tcp) {
 	int icmp = key->family == 4 ? IPPROTO_ICMP : IPPROTO_ICMPV6;

@@ -19,9 +19,8 @@
 // `LEAVING, 0` is the set of bits described above. The value of a leaving port or block is the time
 // of the last packet, in seconds of CLOCK_MONOTONIC. All other keys have the value 1.
 //
-// A packet to a leaving port goes to the dataplane only if it belongs to an open TCP connection.
-// SYNs go to the kernel. If the kernel has the connection, or has sent a SYN cookie for it, its
-// packets also go to the kernel.
+// A TCP packet to a leaving port goes to the dataplane unless it begins a connection, or the kernel
+// has its connection or has sent a SYN cookie for it: these packets go to the kernel.
 //
 // DPDK's driver net_af_xdp, with xdp_prog=, requires an XSKMAP with the name xsks_map. The program
 // stays attached when the process that attached it exits; the next dataplane must first detach the
