@@ -24,7 +24,7 @@
 #define WEIGHT 100
 #define ESTABLISHED_MS 900000
 #define ERROR_WINDOW_MS 10000
-#define COST_NS 1000000 // approximate service time of a flow
+#define COST_NS 1000000 // service times of the backends are from this value to twice this value
 #define HEAP_BASE (64ull << 20)
 #define MEGABYTE (1ull << 20)
 
@@ -202,7 +202,8 @@ static uint64_t now_us(void) {
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-// Create the segment, with or without huge pages (like segment.huge_pages of the configuration).
+// Creates the segment, with or without huge pages (like segment.huge_pages of the configuration),
+// and publishes all tables.
 static int try_create(const struct weir_bench_options *options, bool huge,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes) {
 	struct weir_bench_balancer balancer = {.options = options, .huge_pages = huge};

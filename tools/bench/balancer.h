@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancer: a packet pipeline as in a worker, and the segment that it needs, with published
-// services, backends and selections. Used by main.c, measure.c and publisher.c.
+// services, backends and selections. Used by main.c, run.c, measure.c, verify.c, publisher.c and
+// report.c.
 //
 // Threads: one. The second process (publisher.h) writes to the segment only while no writer is open
 // in this process.
@@ -31,9 +32,9 @@ struct weir_bench_balancer {
 	uint64_t publish_us; // time taken to build and publish all tables
 };
 
-// Creates the segment and publishes all tables. The segment has 2 MiB pages if the pool has enough
-// of them. Does not need EAL. options is borrowed. Returns 0 or negative errno with one line in
-// why.
+// Creates the segment and publishes all tables. The segment has 2 MiB pages if the options do not
+// exclude them and the pool has enough of them. Does not need EAL. options is borrowed. Returns 0
+// or negative errno with one line in why.
 int weir_bench_balancer_create(const struct weir_bench_options *options,
 	struct weir_bench_balancer *ret, char *why, size_t why_bytes);
 void weir_bench_balancer_free(struct weir_bench_balancer *balancer);
@@ -81,7 +82,8 @@ void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
 // Builds the row of a backend. round: 0, or the number of a publication. The MTU in the row changes
-// by one byte from round to round, so that each row is different, but no packet is affected.
+// by one byte from round to round, so that each row differs from the previous one, but no packet is
+// affected.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Events: hardware counters of the CPU (cache lines fetched, TLB misses, instructions), if the
-// kernel and the hypervisor permit their use. Called by measure.c.
+// kernel and the hypervisor permit their use. Called by run.c and measure.c.
 //
 // Threads: counts events of the thread that opened the counters, in user space only.
 #pragma once
@@ -35,7 +35,7 @@ enum weir_bench_event {
 
 struct weir_bench_events {
 	int fd[WEIR_BENCH_EVENT_COUNT]; // -1 = not available on this machine
-	bool any;
+	bool any; // at least one event is available
 };
 
 void weir_bench_events_open(struct weir_bench_events *events);
@@ -43,7 +43,8 @@ void weir_bench_events_close(struct weir_bench_events *events);
 // Start or stop counting. The counts of all periods are added up.
 void weir_bench_events_start(const struct weir_bench_events *events);
 void weir_bench_events_stop(const struct weir_bench_events *events);
-// Read a counter. Returns false if the event is not available.
+// Read a counter. Returns false if the event is not available, or was never counted. The count is
+// an estimate if there are more events than hardware counters.
 bool weir_bench_events_read(
 	const struct weir_bench_events *events, enum weir_bench_event event, uint64_t *ret);
 const char *weir_bench_event_name(enum weir_bench_event event);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Measure: runs bursts of generated packets through the pipeline, and times, traces or checks them.
-// Called by main.c.
+// Called by main.c and run.c.
 //
 // One iteration of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
 // the quiescent report. Two steps are not timed. Packets are generated in advance, `buffers`
@@ -36,7 +36,7 @@ struct weir_bench_engine {
 	struct rte_mempool *pool;
 	struct rte_mbuf **buffers; // [options->buffers], in random order
 	struct weir_bench_item *items; // the item whose packet is in each buffer
-	uint16_t *backends; // first backend of each steady flow; BACKEND_NONE = unknown
+	uint16_t *backends; // last backend of each steady flow; BACKEND_NONE = unknown
 	struct weir_bench_young_seen *seen; // [WEIR_BENCH_YOUNG]
 	uint32_t serial;
 	uint32_t timer_cost;
@@ -63,10 +63,14 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 // The length of a pass. A timed pass records its number of packets for the pass that later checks
 // the same packets.
 struct weir_bench_length {
-	uint64_t packets; // rounded up to a multiple of the burst
-	double seconds; // if above 0: the pass ends after this time, and `packets` is ignored
+	uint64_t packets; // rounded down to a multiple of the burst
+	// if above 0: `packets` is ignored, and the pass ends after the batch of `buffers` packets
+	// in which this time is over
+	double seconds;
 };
 
+// With trace, bursts are traced; otherwise, with samples, they are timed; otherwise each packet is
+// checked.
 struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // the pass has only packets of steady flows
@@ -79,7 +83,7 @@ struct weir_bench_pass {
 	uint64_t rest_cycles; // with trace: cycles of weir_pipeline_process outside of its stages
 	uint64_t idle_cycles; // with trace: cycles of expiry and quiescent report
 	struct weir_bench_events *events; // if set, events are counted
-	bool check; // each packet is checked
+	bool check; // not used
 	uint64_t packets; // number of processed packets
 };
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,

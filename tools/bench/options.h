@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Options of weir-bench's command line. Called by main.c.
+// Options of weir-bench's command line. main.c reads them.
 //
 // Threads: one.
 #pragma once
@@ -68,7 +68,7 @@ struct weir_bench_options {
 	uint32_t backends, services, slots;
 	uint32_t packet_bytes;
 	uint32_t burst, buffers;
-	uint32_t publications; // publications per second
+	uint32_t publications; // publications per second; 0 = none
 	enum weir_bench_publish publish; // what to publish or read
 	uint32_t runs;
 	uint32_t repeats; // repetitions of all runs; 0 = none

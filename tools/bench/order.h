@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Order: selects the flow of the next packet. Called by traffic.c.
+// Order: selects the flow of the next packet. Called by traffic.c. measure.c and traffic.c also use
+// its random numbers.
 //
 // Threads: an order belongs to one thread. Equal seeds give equal sequences.
 #pragma once

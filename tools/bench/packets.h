@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packets: writes the frame that a client would send. Called by measure.c while it does not measure
-// time, and by verify.c for the expected frame.
+// time, also for the expected frame. verify.c uses weir_bench_sum, options.c weir_bench_frame_min.
 //
 // Threads: any, after initialization.
 #pragma once

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. The heap uses
-// transparent huge pages, because these need no preparation of the machine. If transparent huge
-// pages are not available, the heap uses the pool of huge pages, provided that the pool has enough
-// 2 MiB pages. Called by main.c before any allocation.
+// Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. Unless small
+// pages are wanted, the heap uses transparent huge pages, because these need no preparation of the
+// machine. If transparent huge pages are not available, the heap uses the pool of huge pages,
+// provided that the pool has enough 2 MiB pages, otherwise small pages. Called by main.c.
 //
 // Threads: only during set-up, after rte_eal_init.
 #pragma once
@@ -28,8 +28,8 @@ struct weir_bench_heap {
 };
 
 // Make a heap of at least `bytes` bytes. wanted: the kind of pages to use. The heap exists until
-// the process ends. Returns 0, -ENOMEM, or -ENOSPC (huge pages required and not available) with one
-// line in why.
+// the process ends. Returns 0, or negative errno with one line in why: -ENOSPC if huge pages are
+// required and not available.
 int weir_bench_heap_create(uint64_t bytes, enum weir_bench_pages wanted,
 	struct weir_bench_heap *ret, char *why, size_t why_bytes);
 

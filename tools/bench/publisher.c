@@ -111,7 +111,7 @@ static void list(struct child *child) {
 
 	if (child->pending) {
 		if (!weir_mailbox_receive(&theirs->response, &ours->response, &message)) {
-			return; // no response yet, because the worker pauses
+			return; // no response yet
 		}
 		add_words(child, child->segment->flow_pages[WEIR_BENCH_WORKER].flow[0],
 			message.list.count * sizeof(struct weir_listed_flow));
@@ -191,8 +191,9 @@ static int answer(const struct child *child, char order) {
 	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
 }
 
-// Waits for a command from the parent process, at most until `until_ns`. Returns 1 (a command was
-// received), 0 (no command), or a negative value (the parent has exited).
+// Waits for a command from the parent process, at most until `until_ns`; UINT64_MAX = for ever.
+// Returns 1 (a command was received), 0 (no command), -EPIPE (the parent has closed the pipe or
+// exited), or another negative errno.
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
 	uint64_t now = weir_monotonic_ns();
@@ -244,8 +245,8 @@ static int serve(struct child *child) {
 		} else if (due != UINT64_MAX && weir_monotonic_ns() >= due) {
 			r = publish_one(child);
 			due += interval;
-			// If the process is late, skip the missed publications. Otherwise it would
-			// make all of them without a pause.
+			// If the process is late by more than a second, skip the missed
+			// publications. Otherwise it would make all of them without a pause.
 			if (due + SECOND_NS < weir_monotonic_ns()) {
 				due = weir_monotonic_ns();
 			}

@@ -20,5 +20,5 @@ struct weir_bench_report {
 	uint64_t publish_us;
 };
 
-// Write a report. Returns 0, -EIO (some output could not be written), -ENOMEM.
+// Write a report. Returns 0, or -EIO (some output could not be written).
 int weir_bench_report(FILE *out, const struct weir_bench_report *report);

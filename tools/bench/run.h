@@ -6,8 +6,9 @@
 //            `runs` base runs for comparison: in case syn-flood, base runs have only the steady
 //            flows; with --publications, base runs have no publications.
 //   counted  One more run, in which the CPU counts events, if it has counters for them.
-//   traced One more run, in which each stage of the pipeline is timed separately.
-//   checked  Sends the packets of all timed runs through a new table again, and checks each packet.
+//   traced   One more run, in which each stage of the pipeline is timed separately.
+//   checked  Sends the packets of the warm-up and of all timed runs through a new table again, and
+//            checks each packet.
 //   repeated With --repeats: repeats the timed runs this many times. For each packet, the
 //            pipeline's clock advances by the median cost of a packet, so that a burst does exactly
 //            the same work in each repetition.
@@ -29,7 +30,7 @@ struct weir_bench_series { // runs of one kind
 	uint32_t slowest_cycles; // cycles of the slowest burst
 };
 
-// Increase of the worker's counters during the timed runs, without the base runs
+// Increase of the worker's counters during the timed runs, without warm-up and base runs
 struct weir_bench_tally {
 	uint64_t packets, hits, started, untracked, evicted, expired;
 };
@@ -46,7 +47,7 @@ struct weir_bench_result {
 	struct weir_bench_series main;
 	struct weir_bench_series base;
 	bool has_base;
-	// Samples of the idle loop, which runs after each burst of `main`
+	// Samples of the idle loop, which runs after each burst of `main` and `base`
 	struct weir_bench_samples machine;
 	struct weir_bench_summary machine_summary;
 	struct weir_bench_repeated repeated;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Statistics: summaries of many measured bursts. Called by measure.c and report.c.
+// Statistics: summaries of many measured bursts. Called by measure.c and run.c.
 //
-// Threads: any. The functions have no state, but they sort the arrays that they get.
+// Threads: any. The functions have no state.
 #pragma once
 
 #include <stddef.h>
@@ -15,7 +15,9 @@ struct weir_bench_sample {
 	uint16_t steady; // packets of flows that were in the table before the run
 };
 
-struct weir_bench_samples { // grows as it is filled
+// Zeroed at first. weir_bench_samples_reserve allocates the memory; weir_bench_samples_add drops a
+// sample for which there is no memory.
+struct weir_bench_samples {
 	struct weir_bench_sample *sample;
 	size_t count, capacity;
 };

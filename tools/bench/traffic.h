@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Traffic: selects the next packets. Called by measure.c.
+// Traffic: selects the next packets. Called by measure.c and run.c.
 //
 // Steady flows are in the table before a run; their numbers are 0 .. flows - 1. Fresh flows start
 // during the run. In case `mixed`, fresh flows also send data and end.

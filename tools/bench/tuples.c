@@ -82,8 +82,8 @@ void weir_bench_tuple(
 		ret->source[2] = (uint8_t)(address >> 8);
 		ret->source[3] = (uint8_t)address;
 	} else {
-		// The lower half is unique for each address. The upper half gives each address a
-		// network of its own.
+		// The lower half is unique for each address. The upper half is pseudo-random, so
+		// that nearly all addresses are in different networks.
 		uint64_t low = address * 0x9e3779b97f4a7c15ull;
 		uint64_t high = weir_hash_mix(low, tuples->seed ^ 0x8ebc6af09c88c6e3ull);
 

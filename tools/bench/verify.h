@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Verify: checks that a packet was forwarded correctly. The expected frame is computed as the RFCs
-// and balancer.h specify, without code of the packet path.
+// and balancer.h specify, without code of the packet path. Called by measure.c.
 //
 // Threads: pure functions.
 #pragma once

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Changes: checks all changes that the command line requests. The check is made before the first
-// packet, because otherwise a change could fail in the middle of a capture. Called by offline.c.
+// packet, so that few changes fail in the middle of a capture: a change of a backend still fails if
+// the configuration in use at its packet does not have the backend. Called by offline.c.
 //
 // Threads: one.
 #pragma once

@@ -10,6 +10,7 @@
 //   02:00:00:01:<n as two bytes>.
 // - The outer source is the port's source_ipv4 or source_ipv6 if configured, otherwise 192.0.2.1 or
 //   2001:db8::1.
+// - Every backend is healthy, until a change of the command line.
 //
 // The segment has all workers of the configuration; one worker processes all frames.
 //
@@ -58,8 +59,8 @@ void weir_offline_free(struct weir_offline *offline); // NULL is allowed
 // why.
 int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
-// Processes a frame. Call in the order of the capture. If the timestamp of a frame is before the
-// timestamp of the previous frame, the previous timestamp is used.
+// Processes a frame. Call in the order of the capture. The clock does not go back: if the timestamp
+// of a frame is before an earlier one, the latest timestamp so far is used.
 void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret);
 

@@ -10,7 +10,7 @@
 
 #include "simulation.h"
 
-#define RUN_STEPS 1000u // weir_sim_run increments the progress this many times
+#define RUN_STEPS 1000u // weir_sim_run raises the progress by this number in total
 #define LOOK_MS 200u
 #define PATIENCE_S 1.0 // progress is shown only after this time
 #define BAR 30u

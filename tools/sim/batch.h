@@ -17,8 +17,8 @@ struct weir_sim_batch {
 	const struct weir_sim_file *file;
 	uint64_t first_seed;
 	uint32_t seeds; // runs of each variant, > 0
-	uint32_t jobs; // number of concurrent runs, > 0
-	bool show_progress; // print the progress to stderr
+	uint32_t jobs; // number of concurrent runs, > 0; more than 256 count as 256
+	bool show_progress; // print the progress to stderr, from one second on
 };
 
 struct weir_sim_results {
@@ -27,7 +27,7 @@ struct weir_sim_results {
 	struct weir_sim_result **result; // [count], at index variant * seeds + (seed - first_seed)
 };
 
-// Executes all runs, and returns when they have ended. Returns 0, -ENOMEM, -EAGAIN (no thread could
-// be started).
+// Executes all runs, and returns when they have ended; after an error, starts no further runs.
+// Returns 0, -ENOMEM, -EAGAIN (no thread could be started).
 int weir_sim_batch_run(const struct weir_sim_batch *batch, struct weir_sim_results **ret);
 void weir_sim_results_free(struct weir_sim_results *results); // NULL is allowed

@@ -9,7 +9,8 @@
 #include <stdio.h>
 
 // Returns the directory to search: `wanted` if it is not NULL, otherwise `installed`. If
-// `installed` does not exist, returns tools/sim/scenarios in the current directory.
+// `installed` does not exist, but tools/sim/scenarios does in the current directory, returns the
+// latter.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
 // Get the path of the file that an operand of the command line names. An operand that contains "/"
@@ -17,6 +18,6 @@ const char *weir_sim_catalogue_directory(const char *wanted, const char *install
 void weir_sim_catalogue_path(
 	const char *directory, const char *operand, char *ret_path, size_t bytes);
 
-// Print name and title of each scenario, sorted by name; errors go to `errors`.
+// Print name and title of each scenario, sorted by file name; errors go to `errors`.
 // Returns 0, -EINVAL (a file has errors; the other files are printed), or negative errno.
 int weir_sim_catalogue_print(const char *directory, FILE *stream, FILE *errors);

@@ -2,7 +2,8 @@
 //
 // Clients: each client acts as one worker with its own service. A client has a numbered slot for
 // each backend that it uses. Therefore a client that uses 20 of 10,000 backends needs memory for
-// only 20 slots. A slot is reused for another backend when no request refers to the slot any more.
+// only 20 slots. A slot is reused for another backend when its backend is no longer a member (nor
+// lost for now), and no request refers to the slot any more.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -197,8 +198,8 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	weir_sim_table_shares(sim, client);
 }
 
-// Sets the mean time between the requests of each client. The clients' shares of all requests are
-// drawn at random.
+// Sets the mean time between the requests of each client; for bursty arrivals, within its on
+// intervals. The clients' shares of all requests are drawn at random.
 static void set_rates(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
 	struct weir_prng prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_RATES, 0);
@@ -261,8 +262,9 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 	}
 }
 
-// Schedules the first request of a client. The client starts at a random point of an on or off
-// interval, so that not all clients start at the same point.
+// Schedules the first request of a client. A bursty client starts at a random point of an on or off
+// interval, and a client with even arrivals within its first interval, so that not all clients
+// start at the same point.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;

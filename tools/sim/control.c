@@ -52,8 +52,8 @@ static void make_list(struct weir_sim *sim) {
 	}
 }
 
-// Finds the usable backends. If too few backends are healthy (panic), failed backends are usable as
-// well. Lame ducks are usable only if no backend is healthy.
+// Finds the usable backends: the healthy backends. If too few backends are healthy (panic), failed
+// backends are usable as well, and, if no backend is healthy, lame ducks.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
 	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed

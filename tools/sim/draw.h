@@ -2,7 +2,7 @@
 //
 // Random draws of the simulator: streams of random numbers, and distributions of durations. A seed
 // gives the same numbers with every compiler.
-// Called by the simulation; scenario.c fills in distributions.
+// Called by the simulation; scenario_keys.c describes the keys of distributions.
 //
 // Threads: a stream belongs to one thread.
 #pragma once
@@ -11,16 +11,18 @@
 
 #include "prng.h"
 
-// The purpose of a stream of random numbers. Each purpose has its own stream. Therefore all
+// The purpose of a stream of random numbers. Each purpose and index has its own stream. Therefore
 // variants of a scenario have the same workload, even if their policies draw different numbers.
 enum weir_sim_purpose {
-	WEIR_SIM_STREAM_CLIENT, // arrivals, costs and waits of one client
+	WEIR_SIM_STREAM_CLIENT, // arrivals, costs, waits and hashes of the requests of one client
 	WEIR_SIM_STREAM_RATES, // request rates of the clients
 	WEIR_SIM_STREAM_ANTAGONISTS,
 	WEIR_SIM_STREAM_BACKEND, // choice of failing requests and lost reports
 	WEIR_SIM_STREAM_POLICY, // random numbers that policies draw
-	WEIR_SIM_STREAM_STEAL, // choice of the answers that are lost
-	WEIR_SIM_STREAM_PACKETS, // packets of one bucket; choice of hot buckets
+	// choice of the answers that are lost; hashes of requests for which a backend is chosen
+	// again
+	WEIR_SIM_STREAM_STEAL,
+	WEIR_SIM_STREAM_PACKETS, // packets of one bucket; at the last index: choice of hot buckets
 };
 
 struct weir_prng weir_sim_stream(uint64_t seed, enum weir_sim_purpose purpose, uint32_t index);

@@ -2,8 +2,7 @@
 //
 // Event queue: the pending events of a simulation. The queue is a heap in which each node has four
 // children, and the four children fill one cache line. With 100,000 events the queue is a third
-// faster than a binary heap (docs/design/simulator.md).
-// Called by the simulation only.
+// faster than a binary heap. Called by the simulation only.
 //
 // Q1 Events are returned in the order of their times. Events with equal times are returned in the
 //    order of insertion, if fewer than 2^31 other events were inserted between them.

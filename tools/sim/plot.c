@@ -84,8 +84,9 @@ static int compare_doubles(const void *left, const void *right) {
 	return (a > b) - (a < b);
 }
 
-// Writes the sorted values of the backends to values. Returns the number of values; backends that
-// did not exist have no value.
+// Writes the sorted values of the backends to values. Returns the number of values. A backend has
+// no CPU value if it did not exist during the whole window, and no number of clients if it did not
+// exist at the end of the window.
 static uint32_t sorted_values(
 	const struct drawing *d, const struct weir_sim_measure *m, uint32_t n, double *values) {
 	bool clients = d->kind == WEIR_SIM_PLOT_CONNECTIONS;
@@ -142,9 +143,10 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	return 0;
 }
 
-// Draws one diagram per variant, side by side. Each backend has a bar, and bars are sorted by load.
-// The lower part of a bar is the CPU that the backend uses. The upper part is the CPU that would
-// still be unused if the load grew until the most loaded backend was saturated.
+// Draws one diagram per variant, side by side, of the first window. Each backend has a bar, and
+// bars are sorted by load. The lower part of a bar is the CPU that the backend uses. The upper part
+// is the CPU that would still be unused if the load grew until the most loaded backend was
+// saturated.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 
@@ -187,7 +189,7 @@ static int draw_used(const struct drawing *d) {
 
 // Draws one group of bars per window, with one bar per variant. A horizontal line shows the minimum
 // number of members that evenly distributed subsets must replace. The y axis is logarithmic,
-// because the values range from 1 % to 100 % of the members.
+// because the values may differ by a factor of 100.
 static void draw_churn(const struct drawing *d) {
 	const struct weir_sim_scenario *first = &d->file->variant[0];
 	uint32_t variants = d->file->variant_count;
@@ -225,7 +227,7 @@ static void draw_churn(const struct drawing *d) {
 		variants + 2);
 }
 
-// Draws a dashed vertical line at the start of each event.
+// Draws a dashed vertical line at the start of each of the first MARKS_MAX events.
 static void mark_events(const struct drawing *d, const struct weir_sim_scenario *scenario) {
 	for (uint32_t i = 0; i < scenario->happening_count && i < MARKS_MAX; i++) {
 		double at = (double)scenario->happening[i].at_ns / SECOND_NS;

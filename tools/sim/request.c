@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Requests. A request has two sides. The client's side is open until the request has an outcome
-// (enum weir_sim_ending). The backend's side is open while the backend has work for the request.
-// Either side may end first: the client times out, or the backend dies. The request is freed when
-// both sides have ended.
+// (enum weir_sim_ending). The backend's side is open while the backend has work for the request, or
+// an event of the request is scheduled. The client's side may end first: the client times out, or
+// the backend dies. The request is freed when both sides have ended.
 #include <errno.h>
 #include <stdlib.h>
 
@@ -330,9 +330,9 @@ void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index) {
 	sim->request[index].place = WEIR_SIM_GIVEN_UP;
 }
 
-// Schedules the arrival of a released request at a backend. If this is a different backend, the
-// policy counts the end of a flow at the old backend and the start of a flow at the new backend, as
-// when the dataplane moves a flow.
+// Schedules the arrival of a released request at a backend. If this is a different backend, and the
+// client still waits, the policy counts the end of a flow at the old backend and the start of a
+// flow at the new backend, as when the dataplane moves a flow.
 void weir_sim_request_come(struct weir_sim *sim, uint32_t index, uint16_t slot, uint64_t at_ns) {
 	struct weir_sim_request *request = &sim->request[index];
 	struct weir_sim_client *client = &sim->client[request->client];

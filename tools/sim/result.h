@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The result of a run of one variant with one seed.
-// Filled by metrics.c, read by summary.c, csv.c and tests.
+// Filled by metrics.c, simulation.c and workers.c, read by summary.c, csv.c, plot.c and tests.
 //
 // Threads: immutable once the run has ended.
 #pragma once
@@ -12,7 +12,7 @@
 #include "scenario.h"
 
 // Requests by outcome. At the end of a run, each request that arrived is counted in exactly one
-// outcome. X(NAME, "name")
+// outcome, or in `unfinished` of the result. X(NAME, "name")
 #define WEIR_SIM_ENDINGS(X) \
 	X(COMPLETED, "completed") \
 	X(FAILED, "failed") /* the client got an error: refused, broken, fail-fast, queue full */ \
@@ -28,7 +28,7 @@ enum weir_sim_ending { WEIR_SIM_ENDINGS(X) WEIR_SIM_ENDING_COUNT };
 // without an answer yet; each other counter counts one outcome. X(NAME, "name")
 #define WEIR_SIM_STEALS(X) \
 	X(ASKED, "asked") \
-	X(MOVED, "moved") \
+	X(MOVED, "moved") /* released by the victim; for the thief, or for a new choice */ \
 	X(REFUSED, "refused") /* the request had begun, or had ended */ \
 	X(SILENT, "silent") /* no answer, or a late answer */
 
@@ -68,15 +68,15 @@ struct weir_sim_measure {
 	double wasted; // sum(cpu_max - cpu) / (backends * cpu_max)
 	double wasted_cores; // sum(cpu_max - cpu) * cores
 	double deviation; // standard deviation of CPU, divided by the mean
-	// Mean and maximum of cpu_max / cpu_mean over the samples
+	// Mean and maximum of cpu_max / cpu_mean over the samples that are within the window
 	double busiest, busiest_most;
 	uint32_t busiest_samples;
 	double p50_ms, p99_ms, p999_ms, mean_ms; // latency of completed requests
 	double share; // requests of the watched backend, divided by the mean per backend
 	// Minimum and maximum number of clients of a backend, at the end of the window.
 	uint32_t clients_min, clients_max;
-	uint32_t clients_peak; // maximum number of clients of a backend at any time
-	uint32_t members_least; // minimum number of backends of a client at any time
+	uint32_t clients_peak; // maximum number of clients of a backend at any time of the window
+	uint32_t members_least; // minimum number of backends of a client at any time of the window
 	uint64_t members; // number of members of all clients' subsets, at the start of the window
 	// Requests of the backend with the fewest requests, in percent of the mean.
 	double lightest_percent;

@@ -171,7 +171,7 @@ struct weir_sim_scenario {
 		double rate_sigma;
 		// Clients send from from_ns to until_ns; until_ns 0 = until the end of the run.
 		uint64_t from_ns, until_ns;
-		uint64_t timeout_ns, connect_timeout_ns; // 0 = never
+		uint64_t timeout_ns, connect_timeout_ns; // timeout_ns 0 = none
 	} clients;
 	struct {
 		uint32_t count, cores, queue;
@@ -245,9 +245,9 @@ struct weir_sim_file {
 	uint32_t plot_count;
 };
 
-// Read a file, or text in memory (NUL-terminated).
-// Returns 0, or negative errno with at least one error in `errors` (with -ENOMEM, there may be
-// none). Release `errors` with weir_config_errors_fini in any case.
+// Read a file, or text in memory (NUL-terminated). Returns 0, or negative errno with at least one
+// error in `errors` (with -ENOMEM, there may be none). Release `errors` with
+// weir_config_errors_fini in any case.
 int weir_sim_file_read(
 	const char *path, struct weir_sim_file **ret, struct weir_config_errors *errors);
 int weir_sim_file_parse(

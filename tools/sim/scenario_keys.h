@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The keys of scenarios: one row for each key (json_reader.h), with the description that "weir-sim
-// keys" prints. This file also declares the types of values that only scenarios use. Internal to
-// scenario.c and keys_print.c.
+// keys" prints. This file also declares the types of values that only scenarios use
+// (scenario_types.c). Internal to scenario.c and keys_print.c.
 //
 // Threads: immutable.
 #pragma once
@@ -18,6 +18,7 @@ extern const struct weir_json_type weir_sim_type_whole; // uint32_t
 extern const struct weir_json_type weir_sim_type_number; // double
 // milliseconds, possibly with a fraction; stored as uint64_t nanoseconds
 extern const struct weir_json_type weir_sim_type_ms;
-extern const struct weir_json_type weir_sim_type_name; // [a-z0-9][a-z0-9_-]*
+// [a-z0-9][a-z0-9_-]*, below WEIR_SIM_NAME_BYTES
+extern const struct weir_json_type weir_sim_type_name;
 extern const struct weir_json_type weir_sim_type_numbers; // struct weir_sim_numbers
 extern const struct weir_json_type weir_sim_type_elsewhere; // read by scenario.c itself

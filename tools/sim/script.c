@@ -43,7 +43,7 @@ static void plan_restart(struct weir_sim *sim, uint64_t at_ns,
 			happening, backend);
 	}
 	plan(sim, death_ns, WEIR_SIM_ACTION_DIE, happening, backend);
-	// Control does not detect a backend that is down for less than the detection time.
+	// Control does not detect a backend that is down for at most the detection time.
 	if (detection_ns < happening->down_ns) {
 		plan(sim, death_ns + detection_ns, WEIR_SIM_ACTION_LEARN_DEATH, happening, backend);
 	}

@@ -5,7 +5,8 @@
 //
 //   N1 Deterministic: a scenario and a seed always give the same result, with any compiler.
 //   N2 Every request that arrives has exactly one outcome, or is unfinished when the run ends.
-//   N3 The workload (arrivals, costs, antagonists) depends on the seed alone, not on the policy.
+//   N3 The workload (arrivals, costs, antagonists) depends on the seed and on the keys of the
+//      scenario that describe the workload, not on the policy.
 //
 // Threads: a run belongs to one thread; several runs may execute concurrently.
 #pragma once
@@ -16,7 +17,8 @@
 #include "result.h"
 #include "scenario.h"
 
-// Run a scenario with this seed. progress: incremented 1000 times during the run, after each
-// thousandth of the simulated time; other threads may read it; may be NULL. Returns 0, -ENOMEM.
+// Run a scenario with this seed. progress: rises by 1000 in total, one for each thousandth of the
+// simulated time (with workers, by 1000 at the end of the run); other threads may read it; may be
+// NULL. After an error, it may have risen by less. Returns 0, -ENOMEM.
 int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic_ullong *progress,
 	struct weir_sim_result **ret);

@@ -3,7 +3,8 @@
 // The parts of a running simulation, each in its own file:
 //   simulation.c  set-up and the loop of events
 //   event.c       scheduling of events
-//   client.c      clients: arrivals, the worker, its table of candidates
+//   client.c      clients: arrivals, subsets, the worker
+//   table.c       the table that control publishes to a client (table.h)
 //   request.c     requests: from arrival to their outcome
 //   backend.c     backends: processor, reports
 //   control.c     the control process: the list of backends, and which backends are usable
@@ -35,7 +36,8 @@
 
 enum weir_sim_event_kind {
 	WEIR_SIM_EVENT_ARRIVAL, // index: client
-	WEIR_SIM_EVENT_REQUEST, // index: request whose wait has ended or whose error has arrived
+	// index: request whose wait has ended, whose error has arrived, or which has moved
+	WEIR_SIM_EVENT_REQUEST,
 	WEIR_SIM_EVENT_CPU, // index: backend; one of its jobs may have ended
 	WEIR_SIM_EVENT_TIMEOUT, // index: not used
 	WEIR_SIM_EVENT_REPORT, // index: backend
@@ -53,13 +55,13 @@ enum weir_sim_event_kind {
 
 // The state of a request at its backend.
 enum weir_sim_place {
-	WEIR_SIM_GONE, // the request is at no backend
+	WEIR_SIM_GONE, // the request is at no backend, and no event is scheduled
 	WEIR_SIM_WAITING, // waits before it needs the CPU; an event is scheduled
 	WEIR_SIM_ERROR_COMING, // an event for the error is scheduled
 	WEIR_SIM_WORKING, // the request runs on a CPU, or waits in the CPU's queue
 	WEIR_SIM_DEAD, // the backend died; an event is still scheduled
-	// The backend has released the request, so that the request can move; an event is
-	// scheduled.
+	// The backend has released the request, so that the request can move; the event of the
+	// answer (WEIR_SIM_EVENT_STEAL_ANSWER) is scheduled.
 	WEIR_SIM_GIVEN_UP,
 	// On the way to a backend after its release; an event is scheduled.
 	WEIR_SIM_COMING,
@@ -99,8 +101,8 @@ struct weir_sim_client {
 	struct weir_policy_client policy; // first member, because of its alignment
 	struct weir_policy_worker worker;
 	struct weir_policy_table table;
-	struct weir_candidate *candidates; // [slot_count]
-	struct weir_round *rounds; // [slot_count]; NULL until a policy needs rounds
+	struct weir_candidate *candidates; // [table.count]
+	struct weir_round *rounds; // [table.count]; NULL until a policy needs rounds
 	uint16_t *maglev; // [table_size]; NULL until a policy needs the Maglev table
 	uint64_t *cost_ns; // [slot_count]
 	struct weir_sim_slot *slot;
@@ -108,7 +110,7 @@ struct weir_sim_client {
 	uint32_t member_count, lost_count;
 	struct weir_prng prng;
 	double interval_ns; // mean time between requests, while on
-	uint64_t burst_end_ns; // bursty: no arrivals after this time
+	uint64_t burst_end_ns; // bursty: end of the current or last on interval
 	// The client's estimated share of the requests that its backends report.
 	struct weir_reported_share share;
 };
@@ -137,12 +139,12 @@ struct weir_sim_backend {
 	bool fail_established;
 	uint32_t lives; // incremented when the backend dies
 	bool down, silent;
-	// State of the backend, as control has detected it.
+	// State of the backend, as control has detected it. listed: the backend is configured.
 	bool listed;
 	uint64_t listing_ns; // time when the backend was last added or removed
 	bool known_down, known_lame;
 	bool eligible; // listed, and neither failed nor a lame duck
-	uint64_t slow_start_ns; // time when the backend became usable; 0 = from the start
+	uint64_t slow_start_ns; // time when the backend became eligible; 0 = from the start
 	struct weir_capability capability;
 	struct weir_reported_errors errors;
 	struct weir_balanced_load load;
@@ -258,7 +260,8 @@ void weir_sim_request_event(struct weir_sim *sim, uint32_t index);
 void weir_sim_request_cpu(struct weir_sim *sim, uint32_t backend);
 void weir_sim_requests_break(struct weir_sim *sim, uint32_t backend); // the backend died
 void weir_sim_requests_timeout(struct weir_sim *sim);
-// Makes the backend release this request. The request is then at no backend.
+// Makes the backend release this request, which the caller has removed from the queue of the
+// processor. The request is then at no backend.
 void weir_sim_request_give_up(struct weir_sim *sim, uint32_t index);
 // Sends a released request to the backend of a slot of its client. The request arrives there at
 // at_ns. The backend may be the previous backend of the request.
@@ -269,14 +272,16 @@ void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 // Functions defined in backend.c.
 int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
-// Returns whether the next event of the backend's processor is due now.
+// Returns whether the next event of the backend's processor is due now. If so, the event counts as
+// handled: the caller must schedule the next one with weir_sim_backend_plan.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
 // Gives a request to the processor of a backend, or to its queue. cost_ns: CPU time of the request
 // on a core of speed 1. Returns false if the queue is full.
 bool weir_sim_backend_work(struct weir_sim *sim, uint32_t index, uint32_t request, double cost_ns);
 // Sets the speed of a backend's processor after one of its factors has changed.
 void weir_sim_backend_set_speed(struct weir_sim *sim, uint32_t index);
-// Schedules the event for the next end of a job on the backend's processor.
+// Schedules the event for the next end of a job on the backend's processor, unless an earlier event
+// is scheduled.
 void weir_sim_backend_plan(struct weir_sim *sim, uint32_t index);
 void weir_sim_backend_report(struct weir_sim *sim, uint32_t index);
 void weir_sim_report_deliver(struct weir_sim *sim, uint32_t delivery);

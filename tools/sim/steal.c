@@ -160,7 +160,7 @@ static void put(struct weir_sim *sim, uint32_t index, bool begun) {
 	}
 }
 
-// Adds the current requests of each backend to the plan.
+// Adds the current requests of each backend to the plan, and updates them.
 static void look_at_backends(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
 		const struct weir_sim_backend *backend = &sim->backend[i];

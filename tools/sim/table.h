@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Makes the tables that control publishes to one simulated client: candidates with weights, the
-// policy's settings, and estimates of service times. In production, weir-control does this.
-// Called by client.c and backend.c.
+// policy's settings, and the signals of backends (policy/backend_signal.h). In production,
+// weir-control does this. Called by client.c and backend.c.
 //
 // Threads: one, the simulation's.
 #pragma once
@@ -17,10 +17,13 @@ void weir_sim_table_scratch_free(struct weir_sim *sim);
 // Rebuild the table of a client after its members or the policy have changed. Returns 0 or -ENOMEM.
 int weir_sim_table_build(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Update the weights and settings in the table of a client. Returns whether the table has changed.
+// Update the weights and settings in the table of a client. Returns whether the client must adopt
+// the table: always if the weights are not the configured weights, otherwise if a setting has
+// changed.
 bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client);
 
-// Update the estimates of service times for a client, if the policy uses estimates.
+// Update the signals that the policy of a client needs: estimates of service times, reported errors
+// and requests in progress, or probes.
 void weir_sim_table_costs(struct weir_sim *sim, struct weir_sim_client *client);
 
 // Passes the number of requests in progress, which a backend has reported, to the clients whose

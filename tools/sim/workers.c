@@ -33,7 +33,7 @@
 
 struct bucket {
 	struct weir_prng prng;
-	uint32_t owner; // the worker that owns the bucket; from adoption on, the thief
+	uint32_t owner; // the worker that owns the bucket; after its adoption, the thief
 	bool hot, planned; // planned: the bucket is in the plan
 	double seen, all; // packets since the last plan, and in total
 	double load; // fraction of a worker's time used by the bucket, moving average
@@ -87,7 +87,7 @@ static void choose_hot(struct balancer *b) {
 	for (uint32_t n = 0; n < b->scenario->workers.hot_buckets;) {
 		uint32_t i = weir_prng_below(&b->hot, buckets);
 
-		// With hot_place one, all hot buckets belong to one worker.
+		// With hot_place one, all hot buckets belonged to one worker at the start.
 		if (!b->bucket[i].hot && (!one || i % count == among)) {
 			b->bucket[i].hot = true;
 			n++;
@@ -324,8 +324,9 @@ static void answer(struct balancer *b, const struct weir_steal_request *request,
 	}
 }
 
-// Makes the remaining requests of the last plan. With one_by_one, stops at a request if one of its
-// workers takes part in a hand-over; the next call continues with this request.
+// Makes the remaining requests of the last plan. If one of the workers of a request takes part in a
+// hand-over: with one_by_one, stops, and the next call continues with this request; otherwise, the
+// request is refused.
 static void request_bucket(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
 		const struct weir_steal_request *request = &b->requests[b->request_next];
@@ -344,8 +345,8 @@ static void request_bucket(struct balancer *b) {
 	}
 }
 
-// Withdraws the remaining requests of the last plan. The next plan is due, and it repeats the
-// requests that are still needed.
+// Withdraws the remaining requests of the last plan, as if they were refused, so that their thieves
+// pause. The next plan is due, and it repeats the requests that are still needed.
 static void withdraw(struct balancer *b) {
 	for (; b->request_next < b->request_count; b->request_next++) {
 		const struct weir_steal_request *request = &b->requests[b->request_next];
