@@ -36,7 +36,7 @@ struct weir_announcement {
 	struct weir_drain drain;
 	bool final; // the process exits after the drain, so the state is no longer saved
 	uv_timer_t notice; // runs until all balancers have acknowledged the state
-	uv_timer_t drain_turn; // runs while the announced state is lame duck
+	uv_timer_t drain_turn; // runs from the start of a drain until it is done or at its deadline
 };
 
 // Set the initial state: LAME_DUCK if the previous process crashed as a lame duck; otherwise
@@ -46,7 +46,7 @@ int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_para
 // Stop the timers. Run the event loop after this call, so that libuv can close their handles.
 void weir_announcement_stop(struct weir_announcement *announcement);
 
-// Become a lame duck and start the drain. If a drain is already running, change its deadline.
+// Become a lame duck and start the drain. If a drain is already running, start it again.
 // interval_ms: maximum duration of the drain. patient: if no balancer probes this agent, the drain
 // lasts for the whole interval (drain.h).
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
@@ -57,6 +57,6 @@ void weir_announcement_ready(struct weir_announcement *announcement, const char 
 // states of the ports to the notices (params.notify).
 void weir_announcement_ports(struct weir_announcement *announcement);
 
-// Call this function when the process starts to exit. Removes the saved state; later states are not
-// saved.
+// Call this function when the process starts to exit. Removes the saved state of the host; later
+// states of the host are not saved.
 void weir_announcement_is_final(struct weir_announcement *announcement);

@@ -6,7 +6,7 @@
 // of the loop (capacity_loop.h).
 //
 // Other programs on the host can make a round slower, but never faster. Therefore the CPU time of
-// many short slices is measured, and the result is the speed of the fastest tenth of the slices.
+// many short slices is measured, and the result is computed from the 10th percentile of the times.
 //
 // Threads: any.
 #pragma once
@@ -30,8 +30,9 @@ struct weir_capacity_cpu {
 void weir_capacity_cpu_read(const char *proc_root, struct weir_capacity_cpu *ret);
 
 // Measure the speed. The calling thread gets the lowest priority (nice 19), and keeps it. Takes 100
-// ms of CPU time, and more real time while other programs use the CPUs. Returns 0, -ENOMEM, or
-// -ERANGE (the result is impossible: the host has no CPU-time clock).
+// ms of CPU time, less on a CPU above 1.5 GCU, more below 0.12 GCU, and more real time while other
+// programs use the CPUs. Returns 0, -ENOMEM, or -ERANGE (the result is impossible: the host has no
+// CPU-time clock).
 int weir_capacity_measure(double *ret_gcu);
 
 // Compute the speed in GCU from the CPU times of slices. slice_ns: the times; this function sorts

@@ -33,5 +33,6 @@ struct weir_cpu_usage {
 // CPU time), or another negative errno.
 int weir_cpu_usage_read(const struct weir_cpu_source *source, struct weir_cpu_usage *ret);
 
-// Returns the highest frequency of a CPU in MHz, or 0 if it is not available.
+// Returns the maximum frequency of CPU 0 in MHz. If it is unknown, returns the current frequency of
+// the first CPU, or 0.
 uint32_t weir_cpu_mhz(const struct weir_cpu_source *source);

@@ -14,7 +14,7 @@
 #define WEIR_DATAGRAM_SOCKETS 2
 
 struct weir_datagrams {
-	int fd[WEIR_DATAGRAM_SOCKETS]; // IPv4, IPv6; -1 = the host does not support the family
+	int fd[WEIR_DATAGRAM_SOCKETS]; // IPv4, IPv6; -1 = closed, or the host has no IPv6
 };
 
 // Open the sockets at this UDP port. Returns 0 or negative errno (-EADDRINUSE, ...).

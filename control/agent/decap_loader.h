@@ -42,7 +42,7 @@ int weir_decap_set_addresses(
 	struct weir_decap *decap, const struct weir_address *addresses, uint32_t n);
 
 // Lists the addresses of an interface that can be outer destinations, at most `room`. Leaves out
-// link-local and loopback addresses. Returns the number of addresses, or negative errno.
+// link-local addresses of IPv6. Returns the number of addresses, or negative errno.
 int weir_decap_interface_addresses(
 	const char *interface, struct weir_address *addresses, uint32_t room);
 
@@ -60,13 +60,14 @@ int weir_decap_stats_of(
 // weir_decap_stats_of.
 int weir_decap_modes_of(
 	const char *interface, struct weir_decap_modes *ret, char *why, size_t why_bytes);
-// Writes forwarding modes as text, such as "ipip, gue (port 6080), gre (key 7)". buffer: has
-// WEIR_DECAP_MODES_BYTES bytes. Returns buffer.
+// Writes forwarding modes as text, such as "ipip, gue (port 6080), gre (key 7)". modes: at least
+// one mode. buffer: has WEIR_DECAP_MODES_BYTES bytes. Returns buffer.
 #define WEIR_DECAP_MODES_BYTES 64
 const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *buffer);
 
 // Remove a decap program that no running process uses from an interface. Returns 0, -ENODEV,
-// -ENOENT (no decap program), -EBUSY (a process uses the program, or another program is attached).
+// -ENOENT (no XDP program), -EBUSY (a process uses the program, or another program is attached),
+// ...
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
 
 const char *weir_decap_result_name(enum weir_decap_result result);

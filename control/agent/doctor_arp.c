@@ -87,8 +87,9 @@ static void report_vip_of_interface(
 		interface, text, interface, four ? "" : "-6 ", text, four ? 32 : 128);
 }
 
-// Returns whether the host answers ARP requests on the interface for addresses of lo. Values 1, 2
-// and 8 of arp_ignore exclude these addresses; value 3 excludes only addresses with scope host.
+// Returns whether the host answers ARP requests on the interface for addresses of lo, or sends ARP
+// requests with these addresses as source (arp_announce 0 and 1). Values 1, 2 and 8 of arp_ignore
+// prevent the answers; value 3 prevents them only for addresses with scope host.
 static bool answers_for_lo(const char *interface) {
 	const int64_t ignore = weir_sysctl_effective(interface, "arp_ignore");
 

@@ -16,8 +16,8 @@ static const struct check checks[] = {WEIR_AGENT_DOCTOR_CHECKS(X)};
 #undef X
 
 // Append an option to the command of a finding, with the value that this run of doctor uses. usual:
-// default value of the option. Does nothing if the value is the default, or if the command already
-// has the option.
+// default value of the option. Does nothing if the value is the default or contains a quote, if the
+// command already has the option, or if the option does not fit.
 static void add_option(
 	struct weir_finding *finding, const char *option, const char *value, const char *usual) {
 	const char *quote = value[strspn(value, WEIR_SHELL_SAFE)] == '\0' ? "" : "'";

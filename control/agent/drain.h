@@ -30,11 +30,13 @@ enum weir_drain_state {
 struct weir_drain { // zeroed = NONE
 	enum weir_drain_state state;
 	uint64_t deadline_ms;
-	// Time when the last balancer acknowledged the state; 0 = some balancers have not
-	// acknowledged it.
+	// Time of the first step at which all balancers had acknowledged the state; 0 = some
+	// balancers have not acknowledged it.
 	uint64_t acknowledged_ms;
 	uint64_t quiet_ms; // start of the time without connections; 0 = there are connections
-	uint32_t pending, connections; // values at the last call of weir_drain_step
+	// Values at the last call of weir_drain_step: acknowledgements and connections that the
+	// drain waits for.
+	uint32_t pending, connections;
 	bool patient;
 	bool notified; // at least one balancer has acknowledged the state
 	// The drain lasts for the whole interval. Set if the drain is patient, and at some time
@@ -49,19 +51,19 @@ struct weir_drain { // zeroed = NONE
 // its SYN or ACK after 1 s.
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
-// Start a drain, or change the deadline of a running drain to now_ms + interval_ms. patient: if no
-// balancer probes the agent, the drain lasts for the whole interval.
+// Start a drain with the deadline now_ms + interval_ms. Discards the state of a running drain.
+// patient: if no balancer probes the agent, the drain lasts for the whole interval.
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
 
-// Set the numbers of balancers. Call this function before each call of weir_drain_step. known:
-// number of balancers that probe the agent. pending: number of these balancers that have not
-// acknowledged the state.
+// Set the numbers of balancers, for `notified` and for a patient drain. Call this function before
+// each call of weir_drain_step of a patient drain. known: number of balancers that probe the agent.
+// pending: number of these balancers that have not acknowledged the state.
 void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_t pending);
 
 // Update the state of the drain, and return it. pending: number of balancers that have not
-// acknowledged the state. open, half_open: current connections; UINT32_MAX = unknown.
+// acknowledged the state. open, half_open: current connections. open: UINT32_MAX = unknown.
 enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms, uint32_t pending,
 	uint32_t open, uint32_t half_open);
 

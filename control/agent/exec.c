@@ -66,8 +66,8 @@ static void say(const char *format, ...) {
 
 // --- announcements through the agent ------------------------------------------------------
 
-// Announces the state exec->word through weir-agent run, and stores the reply in exec->reply. Does
-// not change anything if this state is already announced. why: gets the error; has
+// Announces the state exec->word through weir-agent run, and stores the reply in exec->reply. If
+// this state is already announced, the agent only sends a new reply. why: gets the error; has
 // WEIR_WORD_WHY_BYTES bytes. Returns 0 or negative errno.
 static int exchange(struct exec *exec, char *why) {
 	const struct weir_agent_options *options = exec->options;

@@ -65,7 +65,7 @@ int weir_exec_end_like(int status, const sigset_t *mask) {
 	}
 	number = WTERMSIG(status);
 	if (getpid() != 1) {
-		// Write no second core file: the server has written a core file.
+		// Write no second core file: the server may have written one.
 		setrlimit(RLIMIT_CORE, &no_core);
 		sigprocmask(SIG_SETMASK, mask, NULL);
 		signal(number, SIG_DFL);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Exec notify: the NOTIFY_SOCKET of a wrapped server (sd_notify(3)). The messages of the server are
-// passed on to the NOTIFY_SOCKET of weir-agent exec, without the lines about process ids and
-// descriptors.
+// passed on to the NOTIFY_SOCKET of weir-agent exec, without the lines about process ids,
+// descriptors and NotifyAccess=.
 //
 // Threads: one.
 #pragma once

@@ -115,7 +115,7 @@ int weir_handshake_remove(struct weir_handshakes *handshakes,
 		return r;
 	}
 	// The cookie limits the request to this socket. Without the cookie, the kernel would close
-	// the listening socket if the handshake has just completed.
+	// the listening socket if the handshake has just ended without a connection.
 	destroyed = query(handshakes, SOCK_DESTROY, flow, before.cookie, &after);
 	if (destroyed != 0 && destroyed != -ENOENT && destroyed != -ESTALE) {
 		return destroyed;

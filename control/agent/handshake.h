@@ -54,10 +54,10 @@ void weir_handshakes_close(struct weir_handshakes *handshakes);
 int weir_handshake_look(struct weir_handshakes *handshakes, const struct weir_handshake_flow *flow,
 	struct weir_handshake *ret);
 
-// Remove the handshake of a flow, if it is settled. *ret: the state of the flow after the removal.
-// *ret_removed: true if a handshake was removed and the flow has no socket now. Returns 0 or
-// negative errno (-EPERM, -EOPNOTSUPP: not supported by the kernel). If another error is returned,
-// such as -ETIMEDOUT, a handshake may have been removed.
+// Remove the handshake of a flow, if it is settled. *ret: the state of the flow after the removal,
+// or the state that prevents it. *ret_removed: true if a handshake was removed and the state is
+// NONE now. Returns 0 or negative errno (-EPERM, -EOPNOTSUPP: not supported by the kernel). If
+// another error is returned, such as -ETIMEDOUT, a handshake may have been removed.
 //
 // If the client's ACK arrives in the microseconds between lookup and removal, the kernel cannot
 // distinguish the new connection from the handshake, and resets the connection. Connections that

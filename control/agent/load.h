@@ -4,8 +4,9 @@
 // that its application reports (ORCA), and writes the values into answers. The application's values
 // take precedence. Values that no balancer requests are not read.
 //
-// Sums (service times, busy times) are 0 when the agent starts, and grow only while they are
-// requested. Rates and utilization cover the last second. The median covers the last 10 seconds.
+// Sums (service times, busy times) are 0 when the agent starts, and grow only while a balancer
+// requests values. Rates and utilization cover the last second. The median covers the last 10
+// seconds.
 //
 // Busy time is the CPU time of the service per request if the application reports its request rate,
 // otherwise the CPU time per ended connection.
@@ -49,14 +50,15 @@ struct weir_load {
 	struct weir_load_params params;
 	const struct weir_meter *meter; // borrowed; NULL = not loaded
 	uint32_t wants; // union of the fields that balancers request
-	int listeners; // netlink socket; -1 = none
+	int listeners; // netlink socket; negative = none
 	uint32_t cpu_mhz;
 	struct weir_load_speed speed;
 	struct weir_load_sample newest;
 	struct weir_load_sample sample[WEIR_LOAD_SAMPLES]; // one sample for each tick
-	uint32_t sample_count; // number of all samples so far
+	uint32_t sample_count; // number of samples since the meter or the requested fields changed
 	struct weir_meter_times *times; // WEIR_LOAD_TIMES entries, one for each second
-	uint32_t times_count; // number of all entries so far
+	// number of entries since the meter changed or the median was requested
+	uint32_t times_count;
 	uint64_t times_ms; // time of the newest entry
 	uint64_t service_ns, service_count, busy_us;
 	double busy_count;
@@ -78,8 +80,8 @@ bool weir_load_lacks_cpu(const struct weir_load *load);
 void weir_load_set_meter(struct weir_load *load, const struct weir_meter *meter);
 
 // Set the measured speed. While the measurement is pending, answers to a balancer that requests the
-// speed contain no number of CPUs. Otherwise the balancer would compute a weight without the speed,
-// and change it soon afterwards.
+// speed contain no measured number of CPUs. Otherwise the balancer would compute a weight without
+// the speed, and change it soon afterwards.
 void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *speed);
 
 // Set the union of the fields that balancers request.
@@ -94,7 +96,7 @@ void weir_load_take_application(
 	struct weir_load *load, const struct weir_report *report, uint64_t now_ms);
 
 // Fill in an answer: max_active_flows, and each requested field whose value is known. Sets a bit in
-// `given` for each value. wants: the fields that the balancer requests. Other fields of the answer
-// are unchanged.
+// `given` for each value. wants: the fields that the balancer requests. A value without a bit is
+// undefined, except gcu_milli and cpu_model, which are then 0.
 void weir_load_fill(
 	struct weir_load *load, uint32_t wants, uint64_t now_ms, struct weir_agent_answer *answer);

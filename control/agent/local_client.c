@@ -194,7 +194,7 @@ enum progress {
 	DRAINING,
 	DRAINED, // no connection is left
 	EXPIRED, // the interval has expired, and connections are left, or their number is unknown
-	CANCELLED, // weir-agent ready has cancelled the drain
+	CANCELLED, // weir-agent ready has cancelled the drain, or the agent was restarted
 };
 
 static bool is_zero(const json_t *count) {

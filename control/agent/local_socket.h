@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Local socket: receives the commands of weir-agent on this host. Each connection has one request,
-// a line of JSON, and one reply, also a line of JSON. Only root and the agent's user can connect.
+// a line of JSON, and one reply, also a line of JSON. Only root and the user who started the agent
+// can connect.
 //
 // Threads: one, the event loop's.
 #pragma once

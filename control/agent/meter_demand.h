@@ -18,7 +18,7 @@ struct weir_meter_demand {
 	int helper; // descriptor of weir_meter_helper_start, owned by the caller; -1 = none
 	bool poll_open;
 	bool pending; // an answer from the helper is pending
-	bool failed; // loading has failed for a permanent reason, and is not tried again
+	bool failed; // loading has failed, or the helper has exited; loading is not tried again
 	uint64_t unwanted_ms; // start of the time without a request for the meter; 0 = requested
 	struct weir_meter *reader; // NULL unless the meter is loaded
 	uv_poll_t poll;

@@ -15,7 +15,7 @@
 #include "meter_loader.h"
 
 struct weir_meter_answer {
-	bool loaded; // the meter is loaded; fd is valid
+	bool loaded; // the meter is loaded
 	int error; // 0 or negative errno
 	int fd; // descriptor for weir_meter_open, which the receiver closes; -1 = none
 	char why[192]; // describes the error

@@ -395,7 +395,8 @@ static int take_command(struct weir_agent_options *options, const struct weir_co
 		      : r;
 }
 
-// Returns the command to which --help applies: the first argument. Returns -1 if there is none.
+// Returns the command to which --help applies: the first argument. Returns -1 if there is none, or
+// if it is not a command.
 static int help_of(const struct weir_command_line *line) {
 	char why[128];
 	int command;

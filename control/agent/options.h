@@ -90,7 +90,8 @@ struct weir_agent_options { // strings point into argv
 	const char *service;
 	const char *word; // announce: the argument WORD
 	char **program; // exec: the program with its arguments, in argv; ends with NULL
-	uint32_t delay_ms; // exec: minimum time until the server gets the signal
+	// exec: minimum time until the server gets the signal, unless drain_timeout_ms is shorter
+	uint32_t delay_ms;
 	uint64_t drain_timeout_ms; // exec: maximum time until the server gets the signal
 	int stop_signal; // exec: signal that begins the drain
 	int help_of; // enum weir_agent_command: the command whose help is shown; -1 = all commands

@@ -33,6 +33,6 @@ void weir_orca_poll_close(struct weir_orca_poll *poll);
 
 void weir_orca_poll_want(struct weir_orca_poll *poll, bool wanted);
 
-// Returns the state as text: "ok", "not wanted" (no balancer requests the load), or the error of
-// the last response.
+// Returns the state as text: "ok", "not wanted" (no balancer requests the load, or there was no
+// response yet), or the error of the last response.
 const char *weir_orca_poll_state(const struct weir_orca_poll *poll);

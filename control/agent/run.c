@@ -117,7 +117,7 @@ static int follow_addresses(const struct weir_agent_options *options, struct wei
 	struct address_list now;
 	int r = list_addresses(options, &now);
 
-	if (r < 0) { // keep the addresses in the map: without them every packet would be dropped
+	if (r < 0) { // keep the addresses in the map: without them no packet is decapsulated
 		if (r != list->error) {
 			fprintf(stderr, "weir-agent: cannot list the addresses of %s: %s\n",
 				options->interface, strerror(-r));
@@ -245,8 +245,8 @@ static enum weir_agent_exit serve_balancers(const struct weir_agent_options *opt
 	return status;
 }
 
-// Returns the smallest id that the key file does not have. Returns 1 if the ids in the file are
-// unknown.
+// Returns the smallest id that the key file does not have. Returns 1 if there is no key file, or if
+// the ids in the file are unknown.
 static uint16_t choose_key_id(const struct weir_agent_options *options) {
 	const char *file = options->key_file;
 	struct weir_agent_keys keys;

@@ -2,7 +2,8 @@
 //
 // Run: executes the commands of weir-agent, with their output and exit status.
 //
-// Threads: one. decap and run exit on SIGTERM or SIGINT.
+// Threads: one; weir-agent run has more threads (service.h). decap exits on SIGTERM or SIGINT. run
+// exits on SIGINT; on SIGTERM it drains and then exits.
 #pragma once
 
 #include "options.h"
@@ -15,4 +16,6 @@ enum weir_agent_exit {
 	WEIR_AGENT_EXPIRED = 4, // the interval of lame-duck has expired, and connections are left
 };
 
+// Runs the command. Returns the exit status. For doctor and exec, this is a number that is not in
+// the enum, or has another meaning there (doctor_checks.h, exec.h).
 enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

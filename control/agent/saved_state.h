@@ -18,12 +18,13 @@
 // owned by the caller, or -1: the reason was logged, and no state is saved.
 int weir_saved_state_open(const char *run_dir, struct weir_log *log);
 
-// Returns the state that a crashed process has saved; NONE = no state. fd: may be -1.
+// Returns LAME_DUCK if a crashed process has saved this state, otherwise NONE. fd: may be -1.
 enum weir_health_word weir_saved_state_read(int fd);
 
-// Returns 1 if the last agent that used this run directory is still running or has crashed. Returns
-// 0 if this agent has exited normally, because it has then saved NONE. Returns a negative errno if
-// the file cannot be read (-ENOENT: no agent has used the directory).
+// Returns 1 if the last agent that used this run directory is still running, has crashed, or failed
+// to start. Returns 0 if this agent has exited normally, or drains before its exit: it has then
+// saved NONE. Returns a negative errno if the file cannot be read (-ENOENT: no agent has used the
+// directory).
 int weir_saved_state_is_left(const char *run_dir);
 
 // Save a state. word: NONE if this process exits normally, so that the next process restores no

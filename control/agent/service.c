@@ -57,7 +57,8 @@ struct service {
 
 	uv_loop_t loop;
 	uv_signal_t term, interrupt, hangup;
-	// runs every WEIR_LOAD_TICK_MS, for the load, the meter and the expiry of balancers
+	// runs every WEIR_LOAD_TICK_MS, for the measured values, the expiry of balancers and the
+	// log
 	uv_timer_t turn;
 	struct weir_warm_up warm_up;
 	uint64_t number; // random number of this process

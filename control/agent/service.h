@@ -13,7 +13,8 @@
 //   shed           ends connections when a balancer requests this
 //   commands       status, lame-duck, ready; local_socket receives them
 //
-// Threads: one, the event loop's. The ORCA poll also uses a worker thread of libuv.
+// Threads: one, the event loop's. The ORCA poll also uses a worker thread of libuv, and
+// capacity_demand measures in a thread.
 #pragma once
 
 #include "log_limit.h"

@@ -50,7 +50,9 @@ struct weir_shed {
 	uint32_t order_number; // ID of the active order, for the helper
 	bool requested; // the helper's answer is pending
 	uint64_t hook_ms; // time of the last start of the hook; 0 = none
-	uint64_t taken, ended; // orders that were carried out, and connections that they ended
+	// taken: orders with a count above 0 that were begun. ended: connections that completed
+	// orders have ended, or passed to the hook.
+	uint64_t taken, ended;
 	// why no connection can be ended; "" = no problem
 	char problem[WEIR_SHED_PROBLEM_BYTES];
 	struct weir_shed_helper_answer answer; // the helper's last answer

@@ -45,7 +45,8 @@ struct weir_shed_helper_answer {
 	uint32_t number; // ID of the request; 0 = the helper failed to start, and exits
 	enum weir_shed_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -EPERM, -EOPNOTSUPP, ...
-	// Numbers for the answer to the order, from the last list of the sockets.
+	// Numbers for the answer to the order: from the last list of the sockets, without the
+	// connections that the helper has ended or picked since.
 	uint32_t connections, candidates, leaving;
 	uint32_t ended; // connections ended; with a hook, number of connections in `connection`
 	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // connections to pass to the hook;

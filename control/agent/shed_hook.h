@@ -2,8 +2,7 @@
 //
 // Shed hook: runs the command of --shed-hook, which makes the application end connections. The
 // command reads one line for each connection from its standard input: "CLIENT PORT VIP PORT". Its
-// environment has the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT. Only one command runs at a
-// time.
+// environment has the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -39,9 +38,10 @@ struct weir_shed_hook { // zeroed = none
 // weir_shed_hook.
 void weir_shed_hook_init(uv_loop_t *loop, struct weir_log *log, const char *command,
 	void (*ended)(void *context, bool ok), void *context, struct weir_shed_hook *ret);
-// Run the command with /bin/sh for these connections, which are copied. After timeout_ms, the
-// process group of the command is killed. Returns 0 or negative errno; errors are logged. If 0 is
-// returned, `ended` is called later, even if the command fails.
+// Run the command with /bin/sh for these connections, which are copied. Call this function only
+// while `running` is false. After timeout_ms, the process group of the command is killed. Returns 0
+// or negative errno; errors are logged. If 0 is returned, `ended` is called later, even if the
+// command fails.
 int weir_shed_hook_run(struct weir_shed_hook *hook, const char *service,
 	const struct weir_shed_connection *connections, uint32_t count, uint64_t timeout_ms);
 // Stop waiting for a running command, which continues to run. `ended` is no longer called. Run the

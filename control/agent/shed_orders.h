@@ -11,8 +11,8 @@
 //   R1 an order ends at most `count` connections, regardless of how often and in which sequence
 //      this order and other orders arrive.
 //   R2 after its deadline an order ends no connection.
-//   R3 in any period, all orders together end at most the number of connections that the rate of
-//      the last order permits, plus one burst.
+//   R3 in any period, all orders together end at most the number of connections that the rates of
+//      the orders permit, plus one burst.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -39,7 +39,7 @@ struct weir_shed_orders { // zeroed = no order
 enum weir_shed_verdict {
 	WEIR_SHED_NEW, // carry it out: the order is now the active order
 	// The order has arrived before, or arrived while another order was in progress. Send the
-	// answer in the entry, if its numbers of connections are known.
+	// answer in the entry, unless it is the active order and `looked` is false.
 	WEIR_SHED_KNOWN,
 	WEIR_SHED_LATE, // answer LATE; the order is not stored
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason

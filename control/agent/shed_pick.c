@@ -31,7 +31,7 @@ bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_coun
 	return false;
 }
 
-// Returns true if the server sent the last data, or if no data was sent. Otherwise the application
+// Returns true if the server sent the last data, or if there was no data. Otherwise the application
 // may still be computing its response.
 static bool has_server_sent_last(const struct tcp_info *tcp) {
 	// Both times start at the handshake, and are in jiffies. If the first request arrives in

@@ -2,9 +2,9 @@
 //
 // Shed pick: decides which connections of a service may be ended, and in which order. A connection
 // is idle if three conditions hold: the server's socket has no unsent, unacknowledged or unread
-// data; no data was sent or received for a time; the last data was sent by the server. For
-// SOCK_DESTROY, only idle connections are picked. The connections that were idle for the longest
-// time come first, because they are the least likely to be used again. For the hook, all
+// data; no data was sent or received for a time; the server sent the last data, or there was no
+// data. For SOCK_DESTROY, only idle connections are picked. The connections that were idle for the
+// longest time come first, because they are the least likely to be used again. For the hook, all
 // connections are picked. The most recently used connections come first: an application can end a
 // connection gracefully only with the next response on it.
 //
@@ -79,7 +79,7 @@ bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_con
 // Returns whether a socket is a connection to one of these binds.
 bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_count, uint8_t family,
 	const struct inet_diag_sockid *id);
-// Returns whether a socket has been idle for at least idle_ms. info: its INET_DIAG_INFO. *ret: the
-// time since data was last sent or received, in milliseconds.
+// Returns whether a socket is idle, for at least idle_ms. info: its INET_DIAG_INFO. *ret: the time
+// since data was last sent or received, in milliseconds; unchanged if info is too short.
 bool weir_shed_is_idle(const struct inet_diag_msg *message, const void *info, size_t info_bytes,
 	uint32_t idle_ms, uint32_t *ret);

@@ -7,7 +7,7 @@
 
 #include "plural.h"
 
-// maximum probe interval: services[].agent.interval in the configuration of balancers
+// maximum probe interval: services[].agent.inactive_interval_ms in the configuration of balancers
 #define PROBE_INTERVAL_MOST_MS 3600000
 
 //--- as JSON ------------------------------------------------------------------------------

@@ -45,8 +45,9 @@ json_t *weir_status_make(const struct weir_status_parts *parts);
 const char *weir_status_connections(const json_t *drain, char text[WEIR_DRAIN_COUNT_BYTES]);
 
 // Returns the number of datagrams that were refused because sender and agent have different keys.
-// age: gets the time since the last of these datagrams, as text. Returns 0 if this time is longer
-// than any probe interval: different keys are then not the reason why no balancer probes the agent.
+// age: gets the time since the last of these datagrams, as text. Returns 0, and leaves age
+// unchanged, if there was no such datagram, or if this time is longer than any probe interval:
+// different keys are then not the reason why no balancer probes the agent.
 uint64_t weir_status_other_key(const json_t *status, char age[WEIR_DURATION_BYTES]);
 
 // Write the status as text.

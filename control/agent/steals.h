@@ -30,7 +30,8 @@ struct weir_steals_entry {
 struct weir_steals { // zeroed = no entry
 	struct weir_steals_entry entry[WEIR_STEALS_MOST];
 	uint32_t last; // sequence number of the newest entry
-	// Token bucket. Each accepted request increases this time by WEIR_STEALS_EVERY_MS.
+	// Token bucket. Each new request adds WEIR_STEALS_EVERY_MS to this time, or to the current
+	// time if that is later.
 	uint64_t busy_ms;
 };
 

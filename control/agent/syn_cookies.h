@@ -23,7 +23,7 @@ struct weir_syn_cookies {
 	const char *proc_root; // the directory /proc; borrowed
 	bool known; // sent is valid
 	uint64_t sent; // last value of SyncookiesSent
-	uint64_t since_ms; // latest time at which cookies may have been sent; 0 = never
+	uint64_t since_ms; // latest time at which cookies may have been sent; valid if `known`
 };
 
 // Set the initial state: cookies that the kernel sent before may be valid for
@@ -31,6 +31,7 @@ struct weir_syn_cookies {
 void weir_syn_cookies_init(
 	struct weir_syn_cookies *cookies, const char *proc_root, uint64_t now_ms);
 
-// Returns whether a client may have a valid cookie that was sent before this call. Also returns
-// true if the counter cannot be read. Reads two files of /proc.
+// Returns whether a client may have a valid cookie that was sent before this call. Returns false if
+// the sysctl is 0. Otherwise returns true if the sysctl or the counter cannot be read. A missing
+// sysctl counts as 1. Reads two files of /proc.
 bool weir_syn_cookies_possible(struct weir_syn_cookies *cookies, uint64_t now_ms);

@@ -64,9 +64,9 @@ struct weir_watched_port {
 	// Number of recent deaths, which determines the time of the hold-down. It decreases by 1 in
 	// each minute without a death.
 	uint32_t level;
-	uint64_t since_ms; // start of the state
-	uint64_t level_ms; // time when level last changed
-	uint64_t turn_ms; // time when listeners last changed from or to 0
+	uint64_t since_ms; // start of the state; 0 = not checked yet
+	uint64_t level_ms; // time of the last death, or of a later decrease of level
+	uint64_t turn_ms; // time when listeners last changed from or to 0, or of the first check
 };
 
 struct weir_watched_ports {

@@ -54,7 +54,7 @@ struct weir_tcp_look { // statistics of the clients of one address family
 struct weir_tcp_figures { // zeroed = no scan yet
 	// statistics of the last scan, and sums over all scans
 	struct weir_agent_tcp_family ipv4, ipv6;
-	bool looked; // there was a scan
+	bool looked; // there was a scan since the last pause
 	bool partial; // the last scan was partial
 	int error; // error of the current scan
 	struct weir_tcp_table now, before;

@@ -4,9 +4,9 @@
 // TCP statistics. One such list is a scan (called look in the code). A scan runs in slices, so that
 // the loop is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices
 // use at most 1/WEIR_TCP_SHARE of a CPU. With many connections a scan takes longer than a second,
-// so the reported statistics are older. A scan reads at most WEIR_TCP_LOOK_MOST connections of
-// IPv4, and as many of IPv6. The kernel lists connections in the order of a hash with a random key,
-// so these connections are a random sample.
+// so the reported statistics are older. A scan stops reading the sockets of an address family when
+// WEIR_TCP_LOOK_MOST of their connections are stored. The kernel lists connections in the order of
+// a hash with a random key, so these connections are a random sample.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -41,7 +41,7 @@ struct weir_tcp_looks {
 	uint32_t sequence;
 	uint32_t before; // number of connections that this scan had read when this dump began
 	bool partial; // this scan has not read all connections
-	int error; // errno that was logged last; 0 = the last scan had no error
+	int error; // negative errno that was logged last; 0 = the last scan had no error
 	uint64_t began_ms,
 		ended_ms; // start of the newest scan; end of the last scan that has ended, 0 = none
 	uint64_t took_ms; // duration of the last scan that has ended
@@ -64,6 +64,6 @@ void weir_tcp_looks_want(struct weir_tcp_looks *looks, bool wanted);
 // yet.
 bool weir_tcp_looks_fill(const struct weir_tcp_looks *looks, struct weir_agent_tcp *tcp);
 
-// Returns {"looks", "took_ms", "ipv4", "ipv6", "problem"?}, owned by the caller; NULL: no balancer
-// requests TCP statistics.
+// Returns {"looks", "took_ms", "partial", "ipv4_FIELD"..., "ipv6_FIELD"..., "problem"?}, owned by
+// the caller; NULL: no balancer requests TCP statistics.
 json_t *weir_tcp_looks_status(const struct weir_tcp_looks *looks);

@@ -35,8 +35,8 @@ struct weir_named_services {
 	uint32_t count;
 };
 
-// Returns whether this is a valid name: letters, digits, '-', '_' and '.', but not '.' or '-' as
-// first character.
+// Returns whether this is a valid name: up to 31 letters, digits, '-', '_' and '.', but not '.' or
+// '-' as first character.
 bool weir_service_name_is_valid(const char *name, size_t bytes);
 
 // Parse "80", "80/tcp" or "53/udp". Returns 0 or -EINVAL.

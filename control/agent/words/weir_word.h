@@ -20,8 +20,8 @@
 // at any time. The functions never wait, raise no SIGPIPE and leave errno unchanged. A server that
 // changes its root directory (chroot) needs the socket below the new root directory.
 //
-// Threads: any. All functions except weir_word_prepare are async-signal-safe: they call socket(),
-// connect(), send() and close().
+// Threads: any. All functions except weir_word_prepare and weir_word_prepare_in are
+// async-signal-safe: they call socket(), connect(), send() and close().
 #pragma once
 
 #include <errno.h>

@@ -4,7 +4,7 @@
 // more lines. If several lines announce a state (a word), the last of them is used:
 //
 //   starting | ready | lame-duck | down    the word of the service
-//   status, or nothing                     no word: request only the reply
+//   status, or an empty line               no word: request only the reply
 //   READY=1, STOPPING=1                    as sd_notify(3): ready, lame-duck
 //   NAME=VALUE                             other lines of sd_notify(3): no word
 //
@@ -22,7 +22,7 @@
 #include "health_state.h"
 #include "named_services.h"
 
-#define WEIR_WORD_REQUEST_BYTES 512 // maximum length of a request
+#define WEIR_WORD_REQUEST_BYTES 512 // maximum length of a request; weir-agent ignores the rest
 #define WEIR_WORD_REPLY_BYTES 256
 
 // Read the lines of a request; the last line needs no line feed. *ret_word: the announced state;

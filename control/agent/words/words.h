@@ -24,7 +24,7 @@
 
 #define WEIR_WORDS_DIR "words" // name of the directory of the sockets in the run directory
 #define WEIR_WORDS_SUFFIX ".sock"
-// maximum clients of a service; a further client replaces the oldest client
+// maximum clients of a service; a client is closed when this many later clients have connected
 #define WEIR_WORDS_CLIENTS 4
 #define WEIR_WORDS_TURN_MS 50
 #define WEIR_WORDS_ACCEPTED 8
@@ -62,13 +62,14 @@ struct weir_words;
 struct weir_word_service {
 	struct weir_words *words;
 	struct weir_word_client *client[WEIR_WORDS_CLIENTS];
-	uint32_t next_client; // index of the oldest client
+	uint32_t next_client; // the next client gets slot next_client % WEIR_WORDS_CLIENTS
 	uv_poll_t poll;
 	bool paused; // no connections are accepted until the next period
 	uint32_t accepted; // connections accepted in this period of WEIR_WORDS_TURN_MS
 	uint64_t turn_ms; // start of the current period
 	uint32_t changes; // number of recent changes of the state; decreases over time
-	uint64_t changes_ms; // time when `changes` was last reduced
+	// `changes` decreases by 1 after each WEIR_WORDS_CHANGE_MS from this time on
+	uint64_t changes_ms;
 	bool is_waiting;
 	enum weir_health_word waiting; // state to apply later, when `changes` is low enough
 	// Value of `ended` when the waiting state arrived. If `ended` has increased, the waiting
@@ -84,7 +85,7 @@ struct weir_words {
 };
 
 // Create the sockets, and remove the sockets of earlier services; call this function before the
-// privileges are dropped. If a service has a user, all users get permission to search run_dir.
+// privileges are dropped. If there is a service, all users get permission to search run_dir.
 // Returns 0, or negative errno with one line in why; ret must be closed in both cases.
 int weir_words_open(const char *run_dir, const struct weir_named_services *services,
 	struct weir_word_listeners *ret, char *why, size_t why_bytes);
