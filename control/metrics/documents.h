@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Documents: the response bodies of the HTTP server, created from replies of weir-control.
-// Regardless of the number of clients, weir-control is queried at most once a second, and queries
-// take at most a tenth of the time. Between two queries, all clients get the same document: the
-// last document of each kind is cached. A client that is still receiving an older document holds a
-// reference to it, so that the document is not freed.
+// Regardless of the number of clients, metrics.show is requested at most once a second, and a reply
+// that took t ms is reused for at least 10 * t ms; an error is reused for at most 10 s. Until the
+// next request, all clients get the same document: the last document of each kind is cached. A new
+// status document needs three more requests. A client that is still receiving an older document
+// holds a reference to it, so that the document is not freed.
 //
 // Threads: any. If a new document is needed, one thread requests the values from weir-control.
-// Other threads wait for the document, at most for the timeout of weir-control.
+// Other threads wait until the requests for the document have ended; each request can take its
+// timeout, and a failed request is repeated once.
 #pragma once
 
 #include <stdbool.h>
@@ -37,8 +39,9 @@ int weir_documents_create(const char *run_dir, unsigned int timeout_ms, bool ipv
 	struct weir_log *log, struct weir_documents **ret);
 void weir_documents_free(struct weir_documents *documents); // NULL is allowed
 
-// Reads the history that a previous process saved in this directory, if the file exists; the
-// history will be saved there as well. An invalid file is ignored and logged. directory: borrowed.
+// Call this function before other threads use the documents. Reads the history that a previous
+// process saved in this directory, if the file exists; the history will be saved there as well. An
+// invalid file is ignored and logged. directory: borrowed.
 void weir_documents_keep(struct weir_documents *documents, const char *directory);
 // Save the history in the directory that weir_documents_keep has set. Does nothing if
 // weir_documents_keep was not called. Repeated failures are logged once.
@@ -46,7 +49,7 @@ void weir_documents_save(struct weir_documents *documents);
 
 // Returns a reference to the current document of this kind in *ret; release it with
 // weir_document_release. Returns 0 or -ENOMEM. If weir-control cannot be reached, the result is
-// also 0, and the document contains the error.
+// also 0: the status document then has the error, and the metrics have weir_control_up 0.
 int weir_documents_get(
 	struct weir_documents *documents, enum weir_document_kind kind, struct weir_document **ret);
 void weir_document_release(struct weir_document *document);

@@ -12,7 +12,8 @@ struct ipvs { // indexes of columns in rows
 	int of, address, selected, open, active, weight; // columns in the rows of backends
 };
 
-// Writes a sum over all workers or all ports. Older versions of weir-dataplane do not report ports.
+// Writes a sum over all workers or all ports. Writes nothing if no row has the value: older
+// versions of weir-dataplane do not report ports.
 static void write_sum(struct weir_text *text, const struct weir_family *family,
 	const json_t *control, bool openmetrics) {
 	const json_t *rows =

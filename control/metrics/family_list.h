@@ -41,7 +41,7 @@ enum weir_family_type {
 };
 
 enum weir_family_kind {
-	WEIR_FAMILY_VALUE, // a number or a boolean, multiplied by scale
+	WEIR_FAMILY_VALUE, // a number, multiplied by scale, or a boolean
 	WEIR_FAMILY_SECONDS_OF_CYCLES, // a number of TSC cycles, converted to seconds
 	WEIR_FAMILY_STATE, // a series per state: 1 for the current state, 0 for other states
 	WEIR_FAMILY_MAP, // an object {label: number}

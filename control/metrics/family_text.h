@@ -12,14 +12,15 @@
 #include "family_list.h"
 #include "text.h"
 
-// Write the header lines of a family: # HELP, # TYPE and, if the family has a unit, # UNIT.
+// Write the header lines of a family: # HELP, # TYPE and, with OpenMetrics and if the family has a
+// unit, # UNIT.
 void weir_family_head(struct weir_text *text, const struct weir_family *family, bool openmetrics);
 // Write the name of a series, with _total for a counter.
 void weir_family_name(struct weir_text *text, const struct weir_family *family);
 // Write a label as name="value". first: whether this is the first label of the series; other labels
 // follow a comma.
 void weir_family_label(struct weir_text *text, const char *name, const char *value, bool first);
-// Writes a number or a boolean, multiplied by scale. scale: 0 means 1.
+// Writes a boolean as 0 or 1, or a number multiplied by scale. scale: 0 means 1.
 void weir_family_number(struct weir_text *text, const json_t *value, double scale);
 
 // Returns the index of the column `name` in rows of this kind, or -1 if there is no such column.

@@ -93,7 +93,7 @@ void weir_history_add(struct weir_history *history, uint64_t time_ms, const json
 
 // --- process starts ---------------------------------------------------------------------------
 
-// Returns the n-th newest start of a process; n = 0 is the newest.
+// Returns the n-th newest start, of either process; n = 0 is the newest.
 static const struct weir_history_start *last_start(const struct weir_history *history, uint32_t n) {
 	return &history->start[(history->next_start + 2 * WEIR_HISTORY_STARTS - 1 - n) %
 			       WEIR_HISTORY_STARTS];

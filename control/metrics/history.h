@@ -65,8 +65,8 @@ struct weir_history { // zero-initialized
 };
 
 // Adds a sample to each ring in which a sample is due. Call this function every WEIR_HISTORY_MS.
-// workers: result of worker.show; NULL = no reply. If the clock was set back, samples with later
-// times are removed.
+// workers: result of worker.show; NULL = no reply. If the clock was set back, samples that are not
+// older than time_ms are removed.
 void weir_history_add(struct weir_history *history, uint64_t time_ms, const json_t *workers);
 
 // Adds the starts of weir-control and weir-dataplane that are not stored yet. figures: result of
@@ -79,5 +79,6 @@ void weir_history_note_starts(struct weir_history *history, const json_t *figure
 // memory.
 json_t *weir_history_json(const struct weir_history *history);
 // Read the JSON of weir_history_json. Every value is checked, because the file may have been
-// changed. Samples later than now_ms are left out. Returns 0, or -EINVAL with history unchanged.
+// changed. Samples and starts later than now_ms are left out. Returns 0, or -EINVAL with history
+// unchanged.
 int weir_history_parse(const json_t *json, uint64_t now_ms, struct weir_history *history);

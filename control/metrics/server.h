@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// HTTP server: answers GET and HEAD requests for /metrics, for the page at /, and for the files of
-// the page. All other requests are refused before their body is read.
+// HTTP server: answers GET and HEAD requests for /metrics, for the page at /, and for the files and
+// the data of the page. All other requests are refused before their body is read.
 //
 // Guarantees:
 //   H1 memory is bounded. There are at most WEIR_SERVER_CONNECTIONS connections at a time, each
 //      with one request of at most WEIR_SERVER_REQUEST_BYTES and one document. Requests within
 //      the same second share a document. If a client is slow, an older document stays in memory
 //      until the client's connection is closed.
-//   H2 a connection is closed after WEIR_SERVER_CONNECTION_MS at the latest. While more than
-//      WEIR_SERVER_CROWDED connections are open, a connection without a complete request is closed
-//      after WEIR_SERVER_SILENT_MS, or up to a second later.
+//   H2 a connection is closed after WEIR_SERVER_CONNECTION_MS, or up to a second later. While more
+//      than WEIR_SERVER_CROWDED connections are open, a connection without a complete request is
+//      closed after WEIR_SERVER_SILENT_MS, or up to a second later. A request to weir-control that
+//      takes longer delays this until the request ends.
 //   H3 other web sites cannot read, embed or execute the content in a browser (request_check.h).
 //
 // Threads: one thread serves all connections; while it waits for weir-control, no connection is

@@ -16,8 +16,9 @@ static json_t *last_of(const json_t *list) {
 }
 
 // Returns whether the page shows an entry of the audit list. The page shows changes that may affect
-// which backends get traffic, and refused reloads. Other entries, for example about deleted flows
-// and captures, contain addresses of clients and are not shown.
+// which backends get traffic, except canaries, which the health history contains, and refused
+// reloads. Other entries, for example about deleted flows and captures, contain addresses of
+// clients and are not shown.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
 		"backend.maintenance", "config.reload", "host.drain", "host.ready", "service.drain",
