@@ -41,15 +41,17 @@ struct target {
 	struct weir_forwarding forwarding;
 	struct weir_kernel_route route;
 	struct weir_address source;
-	struct vip vips[VIPS_MOST]; // the VIPs of the backend's address family come first
+	// first a VIP of the backend's address family, and then a VIP of the other family, if there
+	// are such VIPs
+	struct vip vips[VIPS_MOST];
 	uint32_t vip_count;
 	bool routed;
 	// direct: the backend has answered a request that was sent without a tunnel; tunnel: the
 	// backend has answered a request that was sent through the tunnel.
 	bool direct, tunnel;
 	const struct vip *through; // first VIP that answered; NULL = none
-	// Sizes of the outer packet in bytes: the size to try, the largest size that fits, and the
-	// smallest size that does not fit.
+	// Sizes of the outer packet in bytes: the size to try, the largest size that is known to
+	// fit, and the smallest size that is known not to fit; 0 = none.
 	uint32_t want, fits, least;
 	uint32_t advertised; // MTU in a "too big" message of a router
 };
@@ -82,7 +84,7 @@ static const struct weir_config_port *find_port(
 }
 
 // Returns whether packets of the ports use the routes of the kernel. Returns false if a port has a
-// native DPDK driver, or a next hop in the configuration.
+// native DPDK driver, or a gateway_mac in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
 
@@ -285,8 +287,9 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// Find, for each target, the size of the largest packet that fits through the tunnel. The search
-// begins at the size of the largest packet that clients can send.
+// Find, for each target that answers, the size of the largest packet that fits through the tunnel.
+// The search begins at the size of the largest packet that clients can send, or at the MTU of the
+// interface, the port or the route if that is smaller.
 static void probe_large(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes) {
 	bool again = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks required kernel features, and the running processes of Weir.
+// Checks required kernel features, the permissions of files, and the running processes of Weir.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <grp.h>

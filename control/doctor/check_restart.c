@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reports changes of the configuration that wait for a restart of weir-dataplane, and how many
-// flows the restart would break.
+// Reports changes of the configuration that wait for a restart of weir-dataplane, faults that would
+// prevent its start, and how many flows the restart would break.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Device: parses ports[].device, the DPDK device of a port, and finds the kernel interface of the
-// device.
+// device. Also checks the reverse path filter of an interface (check_network.c).
 //
 // Threads: any.
 #pragma once

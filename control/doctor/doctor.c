@@ -59,8 +59,8 @@ static void withhold(struct weir_findings *findings, const char *words) {
 	}
 }
 
-// Inserts the start of weir-control before each command that restarts weir-dataplane, because
-// weir-dataplane forwards no packets before weir-control has published tables. Called if
+// Inserts the start of weir-control before "systemctl restart weir-dataplane" in each command,
+// because weir-dataplane forwards no packets before weir-control has published tables. Called if
 // weir-control does not answer. runs: whether the process of weir-control is running.
 static void start_control_first(struct weir_findings *findings, bool runs) {
 	static const char restart[] = "systemctl restart weir-dataplane";
@@ -80,7 +80,8 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 
 // Adds --run-dir to each call of weirctl in a command for which weirctl would otherwise use another
 // run directory. After sudo, the default run directory is used, because sudo does not preserve
-// WEIR_RUN_DIR. A command that already contains --run-dir is unchanged.
+// WEIR_RUN_DIR. A command that already contains --run-dir is unchanged, and so are all commands if
+// the run directory has a quote.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';

@@ -15,7 +15,7 @@
 #include "findings.h"
 #include "processes.h"
 
-// What a check needs. A check whose need is not met is skipped.
+// What a check needs. A check whose need is not met reports nothing, and is listed in `skipped`.
 enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_NOTHING,
 	WEIR_DOCTOR_NEEDS_FILE, // a valid configuration file
@@ -96,7 +96,7 @@ struct weir_doctor {
 	// config_path is the default and does not exist, and weir-control, which may use another
 	// file, did not answer.
 	bool path_unknown;
-	const struct weir_config *file; // NULL = the file could not be read
+	const struct weir_config *file; // NULL = the file is missing, unreadable or invalid
 	// The running configuration: the configuration file, but with the dataplane settings that
 	// weir-dataplane uses now. Without a valid file, it contains only the dataplane settings,
 	// and the services if runs_services is set. NULL = unknown. Set by the caller;
@@ -137,7 +137,8 @@ void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_pr
 // Reports services with drained binds as notices. Returns whether there are such services.
 bool weir_doctor_report_drained(struct weir_doctor *doctor);
 
-// Run all checks. Sets the members dataplane, control, config, skipped and findings.
+// Run all checks. Sets the members dataplane, control, found_dataplane, found_control, config,
+// skipped, restart_fails and findings, and clears `runs` and `candidate` if they do not apply.
 void weir_doctor_run(struct weir_doctor *doctor);
 
 #define X(function, need, name, text) void weir_doctor_check_##function(struct weir_doctor *doctor);

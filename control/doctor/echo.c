@@ -35,7 +35,7 @@
 // Maximum number of requests sent before replies are read. The replies to more requests could
 // overflow the socket buffers.
 #define SENT_MOST 64
-#define RECEIVED_MOST 256 // datagrams read between two checks of the deadline
+#define RECEIVED_MOST 256 // datagrams of a socket that are read before other work
 
 static void put16(uint8_t *at, uint32_t value) {
 	at[0] = (uint8_t)(value >> 8);
@@ -106,9 +106,9 @@ static void write_echo(uint8_t *at, size_t bytes, const struct weir_address *sou
 }
 
 // Returns the identification for the outer header. An ICMP error from a router quotes this header,
-// so the identification shows which packet caused the error. The identification of an IPv4 header
-// is not 0, because the kernel would replace 0. For IPv6, returns 0: the identification would be
-// the flow label, and a flow label can influence the route.
+// so the identification shows that a packet of these probes caused the error. The identification of
+// an IPv4 header is not 0, because the kernel would replace 0. For IPv6, returns 0: the
+// identification would be the flow label, and a flow label can influence the route.
 static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
@@ -303,8 +303,8 @@ static void take6(
 	}
 }
 
-// Reads the replies that have arrived, at most RECEIVED_MOST datagrams, so that a fast sender
-// cannot delay the check of the deadline.
+// Reads the replies that have arrived, at most RECEIVED_MOST datagrams from each socket, so that a
+// fast sender cannot delay the check of the deadline.
 static void receive(
 	const struct weir_echo_sockets *sockets, struct weir_echo *probes, uint32_t count) {
 	const struct taking taking = {sockets->token, probes, count};

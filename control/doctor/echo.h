@@ -7,7 +7,7 @@
 // Any host can send replies and errors to this host. Therefore a reply or an error is accepted only
 // if it contains the random data of a request.
 //
-// Threads: one; blocks for the deadline of each round. Needs CAP_NET_RAW.
+// Threads: one; blocks until the deadline of each round. Needs CAP_NET_RAW.
 #pragma once
 
 #include <stdbool.h>
@@ -50,7 +50,7 @@ struct weir_echo_sockets {
 int weir_echo_open(struct weir_echo_sockets *ret);
 void weir_echo_close(struct weir_echo_sockets *sockets);
 
-// Sends all probes, at most 65,535, and repeats probes that are not answered. Returns when all
-// probes are answered or the deadline has passed.
+// Sends all probes, at most 65,535, and repeats probes that are not answered. Returns when the
+// deadline has passed, or earlier if each probe is answered, has an advertised_mtu or has an error.
 void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *probes,
 	uint32_t count, int deadline_ms);

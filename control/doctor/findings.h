@@ -10,8 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// Levels of findings, in order of severity. X(NAME, "text in the table and in JSON"). The worst
-// level determines the exit status.
+// Levels of findings, in order of severity. X(NAME, "text in the table and in JSON").
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
 	X(NOTICE, "notice") \
@@ -49,13 +48,15 @@ void weir_findings_add(struct weir_findings *findings, enum weir_finding_level l
 void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-// Merges findings with the same command and, apart from numbers, the same text, such as a fault of
-// a host that is a backend of several services. The merged finding names all subjects. first: index
-// of the first finding to merge; earlier findings are unchanged.
+// Merges findings with the same level, the same command and, apart from numbers and durations, the
+// same text, such as a fault of a host that is a backend of several services. Findings without a
+// command are not merged. The merged finding names as many subjects as fit, and the number of the
+// others. first: index of the first finding to merge; earlier findings are unchanged.
 void weir_findings_group(struct weir_findings *findings, uint32_t first);
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);
-// Returns the exit status: 0 if no finding is worse than a notice, 1 for warnings, 2 for faults.
+// Returns the exit status: 0 if no finding is worse than a notice, 1 for warnings, 2 for faults or
+// if out of memory.
 int weir_findings_exit(const struct weir_findings *findings);
 
 // Prints the table. A command is printed on a separate line, after "$ ".

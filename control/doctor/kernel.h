@@ -16,13 +16,14 @@ struct weir_kernel_route {
 	uint8_t type; // RTN_UNICAST, RTN_LOCAL, RTN_UNREACHABLE, ...
 	char interface[IF_NAMESIZE]; // "" = none
 	unsigned int index; // index of the interface
-	struct weir_address next_hop; // the destination itself if it is on the link
+	// the destination itself if it is on the link, or if the gateway has the other family
+	struct weir_address next_hop;
 	struct weir_address source; // family 0 = unknown
 	uint32_t mtu, advmss; // route metrics; 0 = not set
 };
 
 // Look up the route to an address. Returns 0, or negative errno: -ENETUNREACH or -EHOSTUNREACH (no
-// route, or an unreachable route), -EINVAL (a blackhole route), ...
+// route, or an unreachable route), -EACCES (a prohibit route), -EINVAL (a blackhole route), ...
 int weir_kernel_route(const struct weir_address *destination, struct weir_kernel_route *ret);
 
 // Reads an entry of the neighbour table. index: index of the interface. mac: if not NULL, gets the
@@ -30,8 +31,9 @@ int weir_kernel_route(const struct weir_address *destination, struct weir_kernel
 // <linux/neighbour.h>, or negative errno: -ENOENT (no entry), ...
 int weir_kernel_neighbour(const struct weir_address *address, unsigned int index, uint8_t mac[6]);
 
-// Reads the first address of this family on an interface, except link-local addresses. Returns 0,
-// -EADDRNOTAVAIL (no such address), or another negative errno. After an error *ret is unchanged.
+// Reads the first address of this family (4 or 6) on an interface, except link-local addresses of
+// IPv6. Returns 0, -EADDRNOTAVAIL (no such address), or another negative errno. After an error *ret
+// is unchanged.
 int weir_kernel_address(const char *interface, int family, struct weir_address *ret);
 
 // Returns whether an ethtool flag, such as ETH_FLAG_LRO, is set on an interface: 1, 0 or negative

@@ -5,7 +5,8 @@
 // on its path. Access control lists and security modules are not evaluated: a file or directory
 // with an access control list counts as accessible.
 //
-// Threads: any. Reads only; no logging.
+// Threads: one at a time, because getpwuid(3) and getgrgid(3) are not reentrant. Reads only; no
+// logging.
 #pragma once
 
 #include <stdbool.h>

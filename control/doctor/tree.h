@@ -14,8 +14,8 @@
 #define WEIR_CPUS_MOST 1024
 #define WEIR_CPUS_TEXT_BYTES 256
 
-// Reads the beginning of a file into text, without the final newline. Returns the length. On an
-// error, sets text to "" and returns negative errno.
+// Reads the beginning of a file into text, without final newlines. Returns the length. On an error,
+// sets text to "" and returns negative errno.
 int weir_tree_text(const char *root, char *text, size_t bytes, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 // Read a file that contains a number. Returns 0, or negative errno with *ret unchanged.
