@@ -8,9 +8,9 @@
 // This file reads the contents of a segment, which an earlier control process, or any process that
 // can map the segment, may have written. Therefore every value is checked before it is used.
 
-// Copies the next hop and the forwarding from the published row. Removed backends keep these
-// values; other backends use them until this process has resolved the next hop with the kernel's
-// neighbour table.
+// Copies the next hop and the forwarding from the published row. Removed backends keep this
+// forwarding; other backends get the forwarding of the configuration. All backends use this next
+// hop until this process has resolved the next hop with the kernel's neighbour table.
 static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir_segment *segment,
 	const struct weir_backend_row *row) {
 	uint32_t address_bytes = row->outer_family == 4 ? 4 : 16;
@@ -40,9 +40,9 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Copies the published down flags of a backend that was removed together with its service, while
-// the service drains. A backend that was up at its removal is not marked as down before the drain
-// ends.
+// Copies the published down flags of a leaving backend while its service has a removal that drains.
+// A backend that was removed together with its service, and was up, is not marked as down before
+// the drain ends.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;
@@ -112,8 +112,7 @@ static void inherit_backend(struct weir_backend_entry *to, const struct weir_bac
 	if (set & WEIR_SET_NEXT_HOP) {
 		to->hop = from->hop;
 	}
-	// An adopted backend gets no slow start, because it is assumed to have been in use for a
-	// long time.
+	// An adopted backend keeps the slow start that was read from the segment.
 	if (!to->adopted) {
 		to->eligible = from->eligible;
 		to->slow_start_ms = from->slow_start_ms;

@@ -25,7 +25,8 @@ static void set_forwarding(
 }
 
 // Applies a new configuration to an existing backend. The backend keeps its state, but its
-// configured weight and its forwarding may change.
+// configured weight, its forwarding and its tier may change. A new configured weight clears the
+// run-time weight.
 static void keep_backend(struct weir_state *state, uint16_t id,
 	const struct weir_config_service *service, const struct weir_config_backend *config) {
 	struct weir_backend_entry *backend = &state->backends[id];

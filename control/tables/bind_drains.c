@@ -71,7 +71,8 @@ void weir_bind_drains_follow(
 	bool all;
 
 	if (service->drain == WEIR_DRAIN_NONE || service->config == NULL) {
-		// An earlier process drained the binds: weir_bind_drains_adopt finds them.
+		// No bind is drained, or an earlier process drained the binds and
+		// weir_bind_drains_adopt finds them.
 		return;
 	}
 	all = are_all(service); // if all binds are drained, new binds are drained as well

@@ -310,10 +310,10 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// Builds the service table again, with the removed binds that are draining. If the heap has no room
-// for these binds, builds the table without them, so that the removal succeeds. Does nothing if no
-// removed bind is draining. Returns 0, -EBUSY or -ENOMEM. On an error, the caller must retry later,
-// and *table may be NULL.
+// Builds the service table again, with the removed binds that have a removal. If the heap has no
+// room for these binds, or if they cannot be collected for lack of memory, uses the table without
+// them, which ends the removals of live services. Does not build if there are no such binds.
+// Returns 0 or a negative errno. On an error, the caller must retry later, and *table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

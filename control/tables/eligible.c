@@ -36,7 +36,7 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 // Returns the effective weight of a backend: the run-time weight if set, otherwise the weight
 // that the backend reported for itself, otherwise the configured weight. If this weight is not 0
 // and a weight was derived from load reports, returns the derived weight times the ratio of this
-// weight to the configured weight.
+// weight to the configured weight (1 if the configured weight is 0), at least 1.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -55,8 +55,8 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-// If a backend of a table is in slow start, all weights of the table are multiplied by this scale,
-// so that fractions of a weight can be represented.
+// If a policy uses slots and a backend of the service is in slow start, all weights are multiplied
+// by this scale, so that fractions of a weight can be represented.
 #define WEIGHT_SCALE 1024u
 
 uint32_t weir_backend_weight(
@@ -240,9 +240,10 @@ static bool concerns_slow_start(const struct weir_service_entry *service, enum w
 	       (service->config->slow_start.window_ms > 0 && group == WEIR_GROUP_ELIGIBLE);
 }
 
-// Returns whether a change of this backend may change the subsets. Returns false if the backend
-// ranks behind the members and spares of all subsets. In panic mode and while backups are used,
-// returns true, because then the subsets depend on the numbers of usable backends.
+// Returns whether a change of this backend may change the subsets. Returns false if there are no
+// subsets, or if the backend ranks behind the members and spares of all subsets. However, in panic
+// mode and while backups are used, all backends matter, because the subsets then depend on the
+// numbers of usable backends.
 static bool concerns_subsets(
 	const struct weir_service_entry *service, const struct weir_backend_entry *backend) {
 	return service->divided &&

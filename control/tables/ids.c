@@ -426,8 +426,7 @@ void weir_backend_leave(struct weir_state *state, uint16_t id) {
 	backend->chosen = false;
 	backend->usable = false;
 	state->services[backend->service].backends--;
-	// Set the flags here as weir_eligible_decide does, because that function ignores leaving
-	// services.
+	// Set the flags here, because weir_eligible_decide is not called for leaving services.
 	backend->flags = WEIR_BACKEND_CLOSED | WEIR_BACKEND_DOWN |
 			 state->services[backend->service].down_flags;
 	leaving_add(state, id);

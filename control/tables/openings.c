@@ -24,7 +24,7 @@ static bool is_panic(const struct weir_config_service *config, const uint32_t *i
 					    config->panic_threshold_percent);
 }
 
-// Returns the number of groups that may get new flows, if only backends of this tier are used.
+// Returns the number of groups of a tier that may get new flows, if the tier is used.
 static uint8_t groups_of(const uint32_t *in_group, bool panic) {
 	return !panic                              ? WEIR_GROUP_ELIGIBLE + 1
 	       : in_group[WEIR_GROUP_ELIGIBLE] > 0 ? WEIR_GROUP_MAYBE_UP + 1

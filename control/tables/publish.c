@@ -258,12 +258,12 @@ static int decide(const struct weir_tables *tables, struct weir_state *state) {
 
 // --- publication by stores ---
 
-// Publishes the row of a backend, in one of two passes. Rows that refuse new flows are published
-// after the selections (closing = true). All other rows are published before the selections,
-// because the selections refer to them.
+// Publishes the row of a backend, in one of two passes. Rows that close an open backend are
+// published after the selections (closing = true). All other rows are published before the
+// selections, because the selections refer to them.
 //
 // Closing rows are published last, because all backends of a service may have been replaced. If
-// they were published first, workers would find no open backend until the new selection is
+// closing rows were published first, workers would find no open backend until the new selection is
 // published, or for longer if control exits before that.
 static void publish_backend(
 	struct weir_tables *tables, struct weir_state *state, uint16_t id, bool closing) {
@@ -442,7 +442,7 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Publish nothing if another process published the rows.
+	// Publish nothing if the published rows may be those of another process or segment.
 	if (state->all_dirty) {
 		return;
 	}

@@ -9,8 +9,8 @@
 // equal to a selection that is built in one step, so all instances have equal selections.
 //
 // One selection is built at a time, from the backends of the service at the start of the build.
-// If backends change during the build, the selection is built once more. If most of its
-// candidates have closed during the build, the selection is not published.
+// If backends change during the build, the selection is built once more. If too few of its
+// candidates are still open at the end of the build (serves), the selection is not published.
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Removals: when TCP binds or services are removed from the configuration, they drain until a
-// deadline. The removed binds are stored only in the published service table, with the flag
+// deadline. The list of removed binds is stored only in the published service table, with the flag
 // REMOVED. The removed binds are copied from each table to the next table. Therefore a new control
-// process finds them in the published table. It also finds binds that were removed from the file
-// while no control process was running. The phase and the deadline are stored in the identity
-// record of the service.
+// process finds the removed binds in the published table. It also finds binds that were removed
+// from the file while no control process was running. The phase and the deadline are stored in the
+// identity record of the service.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -69,8 +69,8 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 
 // --- the service table ------------------------------------------------------------------------
 
-// Returns whether a published bind that is not in the configuration is draining. Begins its drain
-// if the bind was in the previous configuration.
+// Returns whether a published bind that is not in the configuration has a removal. Begins its drain
+// if the bind was in the previous configuration and `drain.removed_ms` is above 0.
 static bool drains(struct weir_state *state, uint16_t bind) {
 	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service = &state->services[id];
@@ -263,7 +263,7 @@ int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from) {
 	return -ENOENT;
 }
 
-// Marks the backends that were removed with the service as down.
+// Marks all backends of a removed service as down.
 static void end_service(struct weir_state *state, const struct weir_service_entry *service) {
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		state->backends[link - 1].flags =

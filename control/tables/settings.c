@@ -110,7 +110,7 @@ void weir_service_follow_policy(struct weir_state *state, struct weir_service_en
 	}
 	for (uint16_t link = service->first; link != 0 && !weir_service_takes_reports(service);
 		link = state->backends[link - 1].next) {
-		// Clear the reported weight: no policy uses it, so it is no longer updated.
+		// Clear the reported weight: it is not used, so it is no longer updated.
 		if (state->backends[link - 1].reported_weight != 0) {
 			state->backends[link - 1].reported_weight = 0;
 			weir_state_touch_backend(state, link - 1);

@@ -2,7 +2,7 @@
 //
 // State: the services and backends of the tables, as flat arrays indexed by id. Private to this
 // folder. A configuration is applied to a clone of the state. The clone replaces the state only
-// after everything was published.
+// after everything was published, or, without a segment, after everything was decided.
 //
 // Threads: one, the owner of the tables.
 #pragma once
@@ -10,20 +10,21 @@
 #include "selection.h"
 #include "tables.h"
 
-// Stages of an id. Each change of stage waits until a grace period of the workers has ended. The
-// stages follow the order of withdrawal in layout.h: services, then the selection, then the
-// backends, then the id itself.
+// Stages of an id. An id leaves UNCHOSEN and CLEARED only after a grace period of the workers, and
+// LEAVING and CLEARING with a publication. The stages follow the order of withdrawal in layout.h:
+// services, then the selection, then the backends, then the id itself.
 enum weir_id_stage {
 	WEIR_ID_FREE,
 	WEIR_ID_LIVE,
 	WEIR_ID_LEAVING, // no longer configured, still published
-	// The id is in no published selection, but readers of old selections may still choose the
-	// id. A backend keeps its row until its last flow has ended.
+	// The id is in no published selection (a service: not in the service table), but readers
+	// of old tables may still choose the id. A backend keeps its row until its last flow has
+	// ended.
 	WEIR_ID_UNCHOSEN,
 	WEIR_ID_CLEARING, // only for backends: the next publication withdraws the row
-	// The row of the backend, or the selection of the service, is withdrawn. The id of a
-	// backend is freed when no reader uses it. The id of a service is freed when, in addition,
-	// its last flow has ended.
+	// The row of the backend, or the selection of the service, is withdrawn. The id is freed
+	// when no reader uses it and it has no flows. The id of a service is freed after the ids of
+	// all its backends.
 	WEIR_ID_CLEARED,
 };
 
@@ -37,12 +38,12 @@ enum weir_set_flag {
 
 // Groups of backends, in order of preference for new flows.
 enum weir_group {
-	WEIR_GROUP_ELIGIBLE, // ready, healthy
+	WEIR_GROUP_ELIGIBLE, // ready, healthy, not ejected
 	// Ready, and either ejected although healthy, or REFUSING after it was healthy. The health
 	// checks may be wrong.
 	WEIR_GROUP_MAYBE_UP,
-	WEIR_GROUP_LAST_RESORT, // drained, lame duck, or never healthy; not in maintenance
-	WEIR_GROUP_NONE, // gets no flows
+	WEIR_GROUP_LAST_RESORT, // drained, lame duck, STARTING, or REFUSING and never healthy
+	WEIR_GROUP_NONE, // gets no flows: leaving, in maintenance, or its weight is 0
 	WEIR_GROUPS,
 };
 
@@ -57,7 +58,7 @@ enum weir_tier {
 struct weir_group_counts {
 	uint32_t in_group[WEIR_TIERS][WEIR_GROUPS]; // leaving backends are in WEIR_GROUP_NONE
 	// Number of primary backends to which backup_below_percent refers: live primary backends,
-	// except backends whose first health checks have no result yet.
+	// except ready backends whose first health checks have no result yet.
 	uint32_t primaries;
 	uint32_t backups; // live backups
 };
@@ -71,11 +72,11 @@ struct weir_openings {
 };
 
 // Stages of counting the former flows of a service: flows that may have begun before the last
-// change to its backends (former.c).
+// change to its backends or binds (former.c).
 enum weir_former_stage {
 	WEIR_FORMER_NONE, // no selection was published, so no flow has begun
 	WEIR_FORMER_KNOWN,
-	// The service's backends or weights changed after the flows were counted.
+	// The service's backends, weights or binds changed after the flows were counted.
 	WEIR_FORMER_CHANGED,
 	// As CHANGED, but workers may still use the previous tables until former_mark has passed.
 	WEIR_FORMER_SETTLING,
@@ -92,7 +93,7 @@ struct weir_service_entry {
 	uint32_t backends; // number of live backends
 	uint32_t members; // number of live and leaving backends
 	uint32_t eligible;
-	uint32_t slots; // slots of the published selection; 0 = the policy does not use slots
+	uint32_t slots; // see weir_service_state.slots
 	uint32_t table_slots; // slots of one subset
 	uint64_t parts; // sum of the parts of the service's backends in the selection
 	// Generation of the selection from which the parts were counted, 0 = none.
@@ -128,7 +129,7 @@ struct weir_service_entry {
 	bool parts_stale; // the parts must be counted again, even if the selection is unchanged
 	bool dirty; // its selection may have changed
 	bool undecided; // its members may have changed
-	bool moved; // some of the service's backends have moved to another group
+	bool moved; // weir_backend_entry.moved was set for some of the service's backends
 	bool counted;
 	bool divided; // the backends are divided into subsets
 	bool stale; // its selection must be rebuilt, in steps
@@ -137,7 +138,7 @@ struct weir_service_entry {
 	uint8_t drain; // enum weir_drain_phase of the drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC, 0 = no deadline
 	uint64_t drain_left; // open flows at the end of the drain, or WEIR_FLOWS_UNKNOWN
-	uint64_t drain_begun_ms; // last start of a drain, CLOCK_MONOTONIC; 0 = before this process
+	uint64_t drain_begun_ms; // see weir_service_state.drain_begun_ms
 	// One bit per bind of config: the bind is drained.
 	uint64_t drained[WEIR_CONFIG_BINDS_MAX / 64];
 	// Phase of the removed binds, or, while the service is LEAVING, of the whole service. NONE,
@@ -203,7 +204,7 @@ struct weir_backend_entry {
 	uint8_t flags; // flags of the row, as decided, without WEIR_BACKEND_AT_LIMIT
 	bool proven; // has been healthy since it was configured; see weir_backend_set_health
 	bool at_limit; // gets no new flows while other backends can get them
-	bool ejected; // ejected because connections fail: gets no new flows until the ejection ends
+	bool ejected; // ejected because connections fail: gets no new flows except in panic mode
 	bool eligible; // ready, healthy, not ejected, weight above 0
 	bool chosen; // must be in the selection: usable, and a member of a subset
 	bool far; // see weir_tables_backend_is_far
@@ -235,14 +236,15 @@ struct weir_state { // always freed or cloned as a whole
 	uint32_t backend_ids;
 	uint32_t backend_free; // no id below this number is free
 	// Position of this instance in the fleet. place.workers: number of workers of the segment.
+	// Without a segment, place.workers and the limits are from the configuration.
 	struct weir_subset_place place;
 	uint32_t clients; // number of groups of instances in the fleet
 	uint32_t service_limit; // capacity of the segment
 	uint32_t backend_limit;
 	uint32_t services_leaving;
 	uint32_t backends_leaving;
-	uint64_t now_ms; // CLOCK_MONOTONIC of the last tick; 0 = none yet
-	uint64_t examined; // number of backends examined by decisions
+	uint64_t now_ms; // CLOCK_MONOTONIC of the last weir_tables_clock; 0 = none yet
+	uint64_t examined; // number of backends examined by decisions and rebuilds
 	uint64_t updates; // value of the segment's number of updates before the last publication
 	uint32_t serial; // serial number of the configuration
 	uint32_t waiting; // number of configured services and backends that have no id yet
@@ -251,7 +253,7 @@ struct weir_state { // always freed or cloned as a whole
 	bool undecided; // some service is undecided
 	bool services_dirty; // the service table may have changed
 	bool stale; // some service may be stale
-	bool draining; // some service may have drained binds that still have flows
+	bool draining; // the binds of some service may be in the phase DRAINING
 	bool removing; // some service may have a removal
 	uint32_t removed_binds; // number of removed binds of all services
 	uint32_t established_ms; // timeout of flows, as configured
@@ -279,9 +281,10 @@ void weir_state_touch_backend(struct weir_state *state, uint16_t backend);
 
 // Add a service or a backend. The *_id_take functions use the id that the caller passes (for
 // adoption); the *_id_add functions use the lowest free id. The new entry is LIVE. Its other
-// members are zero, except that the run-time weight of a backend is unset. Returns the id, or
-// -ENOSPC if the id is out of range or no id is free. Returns -EEXIST if the id or the name is in
-// use: names of services are unique, and names of live backends are unique in their service.
+// members are zero, except that the run-time policy of a service and the run-time and own weights
+// of a backend are unset. Returns the id, or -ENOSPC if the id is out of range or no id is free.
+// Returns -EEXIST if the id or the name is in use: names of services are unique, and names of live
+// backends are unique in their service.
 int weir_service_id_take(struct weir_state *state, uint16_t id, const char *name);
 int weir_service_id_add(struct weir_state *state, const char *name);
 int weir_backend_id_take(struct weir_state *state, uint16_t id, uint16_t service, const char *name,
@@ -303,11 +306,13 @@ int weir_backend_id_find_leaving(const struct weir_state *state, uint16_t servic
 uint32_t weir_backend_ids_leaving(const struct weir_state *state, uint16_t service,
 	const char *name, uint16_t *ids, uint32_t room);
 
-// Moves a backend from LIVE to LEAVING, or back. Updates the counts and marks the changes.
+// Moves a backend from LIVE to LEAVING, or from a later stage back to LIVE. Updates the counts and
+// marks the changes. weir_backend_revive also resets the values that callers can set, except the
+// health and the next hop.
 void weir_backend_leave(struct weir_state *state, uint16_t id);
 void weir_backend_revive(struct weir_state *state, uint16_t id);
 void weir_service_leave(struct weir_state *state, uint16_t id); // and the backends of the service
-// Makes a service live again. Its backends are still leaving.
+// Makes a service live again, without a run-time policy. Its backends are still leaving.
 void weir_service_revive(struct weir_state *state, uint16_t id);
 
 // --- settings.c ---
@@ -325,7 +330,8 @@ uint32_t weir_backend_limit(
 // configuration.
 void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service);
 // Clears the policy that was set at run time in either of two cases: the configured policy has
-// changed, or the run-time policy does not accept the settings in the file.
+// changed, or the run-time policy does not accept the settings in the file. Clears the reported
+// weights of the service's backends if they are not used.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
 
 // --- openings.c ---
@@ -350,8 +356,9 @@ static inline bool weir_backend_takes_flows(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	return backend->in_selection && state->services[backend->service].stage == WEIR_ID_LIVE;
 }
-// Returns the weight of a backend in a selection. If the policy uses slots, slow start reduces this
-// weight.
+// Returns the weight of a backend in a selection. If the policy uses slots and a backend of the
+// service is in slow start, all weights of the service are scaled, and slow start reduces the
+// weight of this backend.
 uint32_t weir_backend_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend);
 // Decides which backends of a service must be in its selection, depending on panic mode and
@@ -362,8 +369,7 @@ int weir_eligible_decide(struct weir_state *state, uint16_t service);
 // Decides for each moved backend separately. If the change also affects other backends, because of
 // panic mode, subsets or slow start, marks the service as undecided instead.
 void weir_eligible_move(struct weir_state *state);
-// Returns whether the backend may be ejected: according to the last decision, another backend could
-// take its flows, and the service would not enter panic mode.
+// Returns whether the backend may be ejected, see weir_tables_may_eject.
 bool weir_eligible_may_eject(const struct weir_state *state, uint16_t backend);
 // Calls weir_eligible_decide for all undecided services, even if they cannot be published. Returns
 // 0 or -ENOMEM; after -ENOMEM some services may have been decided.
@@ -387,8 +393,8 @@ bool weir_bind_drains_has(const struct weir_service_entry *service, uint32_t bin
 bool weir_bind_drains_ended(const struct weir_service_entry *service);
 // Returns the flags of a bind in the service table.
 uint16_t weir_bind_drains_flags(const struct weir_service_entry *service, uint32_t bind);
-// Call before the configuration of a service is replaced. Binds of a drained address will also be
-// drained in the new configuration.
+// Call before the configuration of a service is replaced. Binds of a drained address, or all binds
+// if all are drained now, will also be drained in the new configuration.
 void weir_bind_drains_follow(
 	struct weir_service_entry *service, const struct weir_config_service *config);
 void weir_bind_drains_clear(struct weir_service_entry *service);
@@ -400,10 +406,10 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services
 
 // Returns whether a leaving service stays published because its removal has not ended.
 bool weir_removal_holds(const struct weir_service_entry *service);
-// Begins the removal of a service. Call before weir_service_leave, and before the service's drain
-// is cleared.
+// Begins the removal of a service, or ends it if `drain.removed_ms` is 0. Call before
+// weir_service_leave, and before the service's drain is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
-// Returns the removed TCP binds that are draining: they are in the published service table, but
+// Returns the removed TCP binds that have a removal: they are in the published service table, but
 // not in the configuration. Begins the drains of newly removed binds. built: a table that was
 // built only from the configuration. The caller frees the returned array of *ret_n elements.
 // Returns NULL if there are no such binds, or if out of memory.
@@ -411,7 +417,7 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 	const struct weir_services_view *published, const struct weir_services_view *built,
 	uint32_t *ret_n);
 // Records which removed binds the new table contains; n = 0: none. Ends the removals of services
-// that have no removed binds.
+// that have no removed binds, except the drains of leaving services.
 void weir_removals_settle(
 	struct weir_state *state, const struct weir_service_bind *removed, uint32_t n);
 
@@ -445,14 +451,15 @@ void weir_slow_start_end(struct weir_state *state, uint16_t backend);
 // Computes the slow start progress of a service's chosen backends. Marks the rows that change.
 // Returns 0 or -ENOMEM.
 int weir_slow_start_decide(struct weir_state *state, struct weir_service_entry *service);
-// Marks the services for which the next step of slow start has begun. A slow start window has
-// WEIR_SLOW_START_STEPS steps.
+// Sets the time of the state, and marks the services for which the next step of slow start has
+// begun. A slow start window has WEIR_SLOW_START_STEPS steps, or fewer if it is short.
 void weir_slow_start_tick(struct weir_state *state, uint64_t now_ms);
 #define WEIR_SLOW_START_STEPS 60u
 
 // --- subsets.c ---
 
-// Returns the number of live primary backends of a service.
+// Returns the number of live primary backends of a service. Uses the number of backups of the last
+// decision.
 uint32_t weir_subsets_primaries(const struct weir_service_entry *service);
 // Ranks the backends of a service in the canonical order, which is the same on all instances of the
 // fleet. Call after the configuration was applied. Returns 0 or -ENOMEM.
@@ -473,11 +480,13 @@ int weir_state_apply(struct weir_state *state, const struct weir_config *config,
 
 // Fill an empty state from a segment.
 void weir_state_adopt(struct weir_state *state, const struct weir_segment *segment);
-// Copies the ids of `from` to an empty state, if all ids fit. Callers continue to use these ids
-// after a new dataplane is attached.
+// Copies the live services and backends of `from`, with their ids, to an empty state, if all ids
+// fit. Does nothing if the state is not empty. Callers continue to use these ids after a new
+// dataplane is attached.
 void weir_state_retain(struct weir_state *state, const struct weir_state *from);
 // Copies the values that callers in this process have set in `from`, such as the health of a
-// backend. If a backend is not in the segment, its other values are copied as well.
+// backend, to live services and backends of the same name and address. If a service or backend was
+// not read from the segment, its other values are copied as well.
 void weir_state_inherit(struct weir_state *state, const struct weir_state *from);
 
 struct weir_rebuild;
@@ -501,7 +510,7 @@ struct weir_tables {
 	uint64_t slots_written; // number of slots written by the builders of selections
 	uint64_t epoch; // epoch of the last bound segment
 	uint32_t leaving; // number of leaving services and backends after the last apply
-	bool drain_begun; // a drain has begun since the last publication
+	bool drain_begun; // a drain may have begun that is not published yet
 	uint64_t drain_mark; // mark of the grace period of the last publication that began a drain
 	// Before this time, a restarted dataplane may not have counted all its flows yet.
 	uint64_t recount_ms;
@@ -580,13 +589,15 @@ void weir_parts_count(const struct weir_tables *tables, struct weir_state *state
 
 // --- publish.c ---
 
-// Advances the stage of all ids whose grace period has ended.
+// Advances the stage of ids whose grace period has ended. Each call examines a limited number of
+// backends. If no dataplane was ever attached, frees all leaving ids.
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
 // Publishes all marked changes of a state, or none if an error occurs. Returns the number of items
 // published, or a negative errno of build.c. After an error the marks are kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
-// Call after weir_publish_state failed for lack of memory. Publishes rows, which need no memory, so
-// that workers skip closed backends. Keeps the marks.
+// Call after weir_publish_state failed for lack of memory. Publishes rows of live backends, which
+// need no memory, so that workers skip closed backends. Leaves out rows that would leave too few
+// open backends. Keeps the marks.
 void weir_publish_rows(struct weir_tables *tables);
 // Publish a selection that was built in steps, and update the state.
 void weir_publish_selection(struct weir_tables *tables, uint16_t service, struct weir_blob *blob);

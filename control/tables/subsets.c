@@ -147,8 +147,8 @@ static int lists_init(struct list lists[WEIR_TIERS], const struct weir_state *st
 	return r;
 }
 
-// Returns whether subsetting has no effect: each client (an instance or a group of instances)
-// uses all backends.
+// Returns whether subsetting has no effect: each client (a worker, an instance or a group of
+// instances) uses all backends.
 static bool is_off(const struct weir_service_entry *service) {
 	return service->config == NULL || service->config->subset.algorithm == WEIR_SUBSET_NONE ||
 	       (service->config->subset.size >= weir_subsets_primaries(service) &&

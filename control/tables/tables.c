@@ -9,7 +9,7 @@
 #include "service_table.h"
 #include "state.h"
 
-#define SERVICE_BUCKETS_MOST 24u // maximum number of buckets of a service table, per bind
+#define SERVICE_BUCKETS_MOST 24u // buckets of a service table, per bind; a table rarely has more
 
 static void set_limits(struct weir_state *state, const struct weir_segment *segment) {
 	state->service_limit = segment->max_services;

@@ -11,7 +11,7 @@
 // they use. After a dataplane restart, weir_tables_rebind publishes the state again, into the new
 // segment (S3 and S4, docs/design/architecture.md).
 //
-// Threads: one. No I/O, no clock (time is an argument), no logging.
+// Threads: one. No I/O, no logging. Time is an argument. Only weir_tables_apply can wait.
 #pragma once
 
 #include "config.h"
@@ -31,21 +31,21 @@ struct weir_backend_state {
 	// = none.
 	uint64_t admin_ms;
 	uint8_t health; // enum weir_health_state
-	// The backend gets no new flows until the ejection ends, because its connections fail; see
-	// outliers.h.
+	// The backend gets no new flows until the ejection ends, except in panic mode, because its
+	// connections fail; see outliers.h.
 	bool ejected;
-	// Removed from the configuration, but kept because it still has flows or because its
-	// service is draining.
+	// No longer configured (or the address was replaced), but kept until its flows, the drain
+	// of its service and the grace periods of its id have ended.
 	bool leaving;
 	bool resolved; // the next hop is known
 	uint16_t path_mtu; // 0 = the port's MTU
 	struct weir_forwarding forwarding;
-	// At least one worker sends new flows to the backend now. Depends on panic mode and
-	// subsets.
+	// The backend may get new flows, and the published selection of at least one worker
+	// contains it. Depends on panic mode and subsets.
 	bool in_selection;
 	uint8_t flags; // flags of the published row, without WEIR_BACKEND_AT_LIMIT
 	struct weir_policy_share share; // slow start; all zero = none
-	uint32_t configured_weight; // configured weight; if it is "auto", the automatic weight
+	uint32_t configured_weight; // if it is "auto", see weir_tables_set_auto_weight
 	bool weight_auto; // the configured weight is "auto"
 	bool backup; // configured as a backup
 	uint32_t auto_weight; // weight computed from the backend's CPUs, if automatic; 0 = unknown
@@ -56,8 +56,8 @@ struct weir_backend_state {
 	uint32_t effective_weight;
 	uint8_t drain; // enum weir_drain_phase
 	uint64_t drain_until_ns; // deadline while draining, CLOCK_MONOTONIC; 0 = no deadline
-	// The value passed to weir_tables_end_drain. Valid after the drain, if flows were kept or
-	// dropped.
+	// The value passed to weir_tables_end_drain, or WEIR_FLOWS_UNKNOWN. Valid after the drain,
+	// if flows were kept or dropped.
 	uint64_t drain_left;
 	uint32_t max_active_flows; // the backend's own limit, see weir_tables_set_limit; 0 = none
 	uint32_t limit; // published limit of active flows, for all workers together; 0 = none
@@ -65,7 +65,7 @@ struct weir_backend_state {
 	uint64_t identity; // hash of service and name
 };
 
-// Next hop of packets to a backend, from the kernel or the configuration.
+// Next hop of packets to a backend, from the kernel, the configuration, or an adopted row.
 struct weir_next_hop {
 	bool resolved;
 	uint8_t port; // index of the port
@@ -78,14 +78,15 @@ struct weir_next_hop {
 	uint16_t route_mtu; // path MTU without reports of routers about tunnel packets
 };
 
-// Returns whether packets with this forwarding reach the backend through the next hop. L2 cannot go
+// Returns whether the next hop is resolved and can be used with this forwarding. L2 cannot go
 // through a gateway: the gateway would route a packet to the VIP back to a balancer. The other
 // modes need an outer source address, which a next hop adopted from an l2 backend does not have.
 bool weir_next_hop_serves(
 	const struct weir_next_hop *hop, const struct weir_forwarding *forwarding);
 
-// Opens tables for a segment, and reads the state that an earlier process has stored there. Nothing
-// is published before the first weir_tables_apply. segment NULL: there is no segment yet, see
+// Opens tables for a segment, and reads the state that an earlier process has stored there.
+// Withdraws selections of services that the state does not contain. Otherwise, nothing is published
+// before the first weir_tables_apply. segment NULL: there is no segment yet, see
 // weir_tables_rebind. Returns 0 or -ENOMEM.
 int weir_tables_open(struct weir_segment *segment, struct weir_tables **ret);
 void weir_tables_free(struct weir_tables *tables); // published tables stay in the segment
@@ -94,32 +95,34 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 // there. segment NULL: unbinds the tables; changes are kept, and the next rebind publishes them.
 // The previous segment must stay mapped until this function returns.
 //
-// If another control process has written to the segment, its state is read as in weir_tables_open,
-// and then the values that were set in this process are set again. Ids may change: look them up
-// again after the call.
+// If the epoch of the segment differs from that of the previous segment, the state in the segment
+// is read as in weir_tables_open, and then the values that were set in this process are set again.
+// Ids may change: look them up again after the call.
 //
 // Returns 0 or a negative errno. After -ENOSPC (too many ids) or -ENOMEM, no segment is bound
 // (see weir_tables_segment). After an error of weir_tables_publish, the segment is bound, and the
 // caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
-// Makes `config` the current configuration, and publishes the differences. On an error the
-// published tables are unchanged, and one line is written to why. May wait for up to
-// WEIR_TABLES_WAIT_MS until memory becomes free after a grace period.
+// Makes `config` the current configuration, and publishes the differences. On an error the previous
+// configuration stays current, and one line is written to why. The published tables are then
+// unchanged, except that a first configuration without room may withdraw invalid and oversized
+// tables of an earlier process. May wait for up to WEIR_TABLES_WAIT_MS until memory becomes free
+// after a grace period.
 //
-// config: borrowed until the tables are freed, or until the next weir_tables_apply has returned
-// (that call compares both configurations). Administrative states and run-time weights are kept;
-// a new configured weight clears the run-time weight of its backend. New backends start as
-// STARTING if their service has a health check, otherwise as HEALTHY.
+// config: after success, borrowed until the tables are freed, or until a later weir_tables_apply
+// has succeeded (that call compares both configurations). Administrative states and run-time
+// weights are kept; a new configured weight clears the run-time weight of its backend. New backends
+// start as STARTING if their service has a health check, otherwise as HEALTHY.
 //
 // Returns 0; -ENOSPC (not enough ids or heap, or too many services); -EBUSY (a worker still uses
 // replaced tables after the wait: retry); -ENOMEM; -EEXIST (two services have a bind for the same
 // address and port); -EINVAL (more backends than table_size, or a table_size that is not prime).
 //
-// The first configuration that is applied to a segment may find ids of an earlier process in use.
-// Services and backends for which no id is free are then left out, provided that the whole
-// configuration fits after leaving entries are removed. In this case, apply the same
-// configuration again later; see weir_tables_waiting.
+// The first configuration of this process may find ids of an earlier process in use. Services and
+// backends for which no id is free are then left out, provided that the whole configuration fits
+// after leaving entries are removed. In this case, apply the same configuration again later; see
+// weir_tables_waiting.
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
@@ -130,7 +133,7 @@ typedef bool (*weir_tables_find_hop_fn)(
 // Sets the function with which weir_tables_apply looks up the next hops of unresolved backends.
 // With this function, the first packets of a new service are forwarded. weir_tables_apply does not
 // call `find` while no segment is bound. `find` may call the getters of the tables, which still
-// return the previous values.
+// return the previous values, except weir_tables_config.
 void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn find, void *context);
 
 // Returns the number of configured services and backends without an id; usually 0. *ret_retry: true
@@ -138,13 +141,15 @@ void weir_tables_find_hops(struct weir_tables *tables, weir_tables_find_hop_fn f
 uint32_t weir_tables_waiting(const struct weir_tables *tables, bool *ret_retry);
 
 // Changes: each function marks what it changes, and weir_tables_publish publishes all marked
-// changes together. backend: a backend id. The functions return 0 or -ENOENT.
+// changes together. backend: a backend id. The functions return 0, or -ENOENT if there is no such
+// backend or it was removed (see below for functions that accept a removed backend).
 int weir_tables_set_admin(
 	struct weir_tables *tables, uint16_t backend, enum weir_admin_state admin);
 // Sets the phase of a backend's drain. The phases DRAINING to KEPT also set the administrative
 // state to DRAIN, and the phase DROPPED sets it to MAINTENANCE. To end a drain, call
 // weir_tables_set_admin. weir_tables_set_admin, weir_tables_set_drain and weir_tables_end_drain
 // also accept a removed backend; on_backend_down then determines the action for its flows.
+// weir_tables_set_next_hop accepts a removed backend as well.
 int weir_tables_set_drain(struct weir_tables *tables, uint16_t backend, enum weir_drain_phase phase,
 	uint64_t until_ns);
 // Sets the phase at the end of a drain. left: number of open flows at that time. This number is
@@ -158,13 +163,15 @@ int weir_tables_set_health(
 int weir_tables_set_weight(
 	struct weir_tables *tables, uint16_t backend, uint32_t weight); // or WEIR_WEIGHT_UNSET
 // Sets the capacity that a backend has reported; 0 = unknown. If the service's policy uses
-// reported weights, this capacity replaces the configured weight, unless the configured weight is
-// 0.
+// reported weights, this capacity replaces the configured weight. A run-time weight, or a weight
+// that the backend reports for itself, scales the capacity: 0 stays 0, and otherwise the factor is
+// this weight divided by the configured weight (1 if the configured weight is 0).
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 // Sets the automatic weight of a backend, which is computed from its CPUs; 0 = unknown. For an
 // unknown weight, the mean of the known automatic weights in the service is used, or
-// WEIR_CONFIG_WEIGHT_DEFAULT if none is known. Stored for the next control process. Returns 0, or
-// -ENOENT if there is no such backend or its configured weight is not "auto".
+// WEIR_CONFIG_WEIGHT_DEFAULT if none is known. A weight above WEIR_WEIGHT_AUTO_MOST is reduced to
+// this maximum. Stored for the next control process. Returns 0, or -ENOENT if there is no such
+// backend or its configured weight is not "auto".
 int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 #define WEIR_WEIGHT_AUTO_MOST 65535u
 // Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
@@ -182,16 +189,17 @@ int weir_tables_next_hop(
 // Sets whether a backend is ejected. An ejected backend gets no new flows except in panic mode. The
 // value is not stored for the next control process.
 int weir_tables_set_ejected(struct weir_tables *tables, uint16_t backend, bool ejected);
-// Returns whether this backend may be ejected: another backend could take its flows, and the
-// service would not enter panic mode.
+// Returns whether this backend may be ejected: it is eligible, another backend could take its
+// flows, and the service would not be in panic mode.
 bool weir_tables_may_eject(const struct weir_tables *tables, uint16_t backend);
 
-// Set the policy of a service until the configured policy changes; WEIR_POLICY_UNSET = as
-// configured. Returns 0, -ENOENT, or -EINVAL (the policy is unknown, or the settings in the file
-// are not valid for the policy, see weir_config_policy_misfit).
+// Sets the policy of a service until the configured policy changes, or until the settings in the
+// file are no longer valid for the policy; WEIR_POLICY_UNSET = as configured. Returns 0, -ENOENT,
+// or -EINVAL (the policy is unknown, or the settings in the file are not valid for the policy, see
+// weir_config_policy_misfit).
 int weir_tables_set_policy(struct weir_tables *tables, uint16_t service, uint8_t policy);
 // Sets whether the service times of the service's flows are measured even if its policy does not
-// need them; initially false. Returns 0 or -ENOENT.
+// need them; false initially, and after a bind to a new dataplane. Returns 0 or -ENOENT.
 int weir_tables_set_measured(struct weir_tables *tables, uint16_t service, bool measured);
 // Sets the time for which an error counts as an active flow, for a service whose configuration does
 // not set this time. Returns 0 or -ENOENT.
@@ -221,16 +229,17 @@ int weir_tables_end_bind_drain(
 	struct weir_tables *tables, uint16_t service, enum weir_drain_phase phase, uint64_t left);
 uint32_t weir_tables_drained_binds(const struct weir_tables *tables, uint16_t service);
 // Finds the published bind of a destination. Returns the result of weir_service_lookup, or
-// WEIR_SERVICE_NONE if there is no segment. address: 16 bytes, IPv4 zero padded.
+// WEIR_SERVICE_NONE if no valid service table is published. address: 16 bytes, IPv4 zero padded.
 uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
 // Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
 // Returns whether a drained backend or bind has no flows if its counters are 0. The result is
-// false in three cases: no segment is bound; a worker has not adopted the latest drain yet, and
-// may still begin a flow; or the dataplane was restarted a short time ago. After a restart, the
-// dataplane counts an existing flow only when its next packet arrives.
+// false in three cases: no segment is bound; the latest drain is not published yet, or a worker
+// has not adopted it and may still begin a flow; or the dataplane was restarted less than
+// WEIR_TABLES_RECOUNT_MS ago. After a restart, the dataplane counts an existing flow only when its
+// next packet arrives.
 #define WEIR_TABLES_RECOUNT_MS 60000
 bool weir_tables_counts_drains(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
@@ -256,19 +265,20 @@ void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
 // Ends the current phase of a removal, because no flows are left (drained is true) or because the
 // time of the phase has passed. Returns the result for the flows: DRAINED, DROPPED or KEPT of enum
-// weir_drain_phase. Returns -ENOENT if there is no removal.
+// weir_drain_phase. The result has no meaning if the phase was DROPPED. Returns -ENOENT if there is
+// no removal or no configuration.
 int weir_tables_end_removal(struct weir_tables *tables, uint16_t service, bool drained);
 // Gets the removed binds in the service table, of one service or of all services
 // (WEIR_SERVICE_NONE). A range of ports may be split into several binds. Fills up to `room`
-// elements. Returns the number of removed binds. Reads the whole published table, unless only the
-// first removed binds of one service are needed.
+// elements. Returns the number of filled elements. Reads the published table, unless the service
+// has at most WEIR_TABLES_FIRST_REMOVED removed binds.
 uint32_t weir_tables_removed_binds(const struct weir_tables *tables, uint16_t service,
 	struct weir_config_bind *ret, uint32_t room);
 uint32_t weir_tables_removed_count(
 	const struct weir_tables *tables); // removed binds of all services; fast
-// Returns whether this VIP was removed from a service. True if a removed bind with this VIP is
-// draining, or if this process has removed the service and its flows have not ended. Takes the same
-// time as weir_tables_removed_binds.
+// Returns whether this VIP was removed from a service. True if a removed bind with this VIP is in
+// the service table, or if this process has removed the service and its id is not free yet. Takes
+// the same time as weir_tables_removed_binds.
 bool weir_tables_has_lost(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Gets up to WEIR_TABLES_FIRST_REMOVED removed binds of a service, without reading the table.
@@ -284,11 +294,12 @@ bool weir_tables_wait(struct weir_tables *tables);
 // Publishes all marked changes, in the order of layout.h, then reclaims memory. Never waits.
 // Returns the number of selections, service tables and touched ids that were published.
 //
-// While no segment is bound, only determines panic mode and subsets, for the getters below. Before
-// the first weir_tables_apply, returns 0 and keeps the marks.
+// While no segment is bound, only determines panic mode and subsets, for the getters below, and
+// returns 0 or -ENOMEM. Before the first weir_tables_apply, returns 0 and keeps the marks.
 //
 // On -ENOSPC, -EBUSY and -ENOMEM the marks are kept as well. Only rows, which need no memory, are
-// then published, so that workers skip closed backends.
+// then published, so that workers skip closed backends. A row that would leave too few open
+// backends in the published selection is not published.
 int weir_tables_publish(struct weir_tables *tables);
 
 // Does one step of rebuilding stale selections. When a backend of a large service changes, its row
@@ -296,7 +307,7 @@ int weir_tables_publish(struct weir_tables *tables);
 // step takes less than a millisecond; the last step, which publishes the selection, takes a few
 // milliseconds.
 //
-// Returns 1 if there are further steps, 0 if all selections contain the chosen backends, or
+// Returns 1 if there are further steps, 0 if no selection is stale or nothing can be published, or
 // -ENOSPC, -EBUSY or -ENOMEM (retry later).
 int weir_tables_build(struct weir_tables *tables);
 // Returns whether there may be further steps.
@@ -307,10 +318,12 @@ bool weir_tables_is_stale(const struct weir_tables *tables);
 // if nothing has changed.
 bool weir_tables_takeover(struct weir_tables *tables, uint16_t *ret_service);
 
-// Work done since the tables were opened.
+// Work done. A failed weir_tables_apply does not count in `backends`.
 struct weir_tables_work {
-	uint64_t backends; // number of backends examined by decisions
-	uint64_t slots; // number of slots written by builders
+	uint64_t backends; // number of backends examined since the last bind to a new segment
+	// Number of slots of built selections since the tables were opened. Of several subsets,
+	// only the first counts.
+	uint64_t slots;
 };
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
 
@@ -318,16 +331,17 @@ struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
 // this function.
 bool weir_tables_far_changed(struct weir_tables *tables);
 
-// A table that a worker has refused.
+// A table or a row that a worker has refused.
 struct weir_tables_refusal {
 	uint32_t worker;
 	enum weir_update_kind kind;
-	uint16_t id; // id of the service or backend
+	uint16_t id; // id of the service (of a selection) or of the backend (of a row)
 	bool restored; // the previous table, or a later table, is published now
 };
-// Finds a table that a worker has refused since the last call, and publishes the previous table
-// again. If the previous table no longer exists, marks the refused table for a rebuild. The first
-// call finds tables that workers refuse at that time. Returns false if there is no refused table.
+// Finds a table or a row that a worker has refused since the last call, and publishes the previous
+// table again. If the previous table no longer exists, marks the refused table for a rebuild, or
+// withdraws a selection of a free service id. Marks a refused row for publication. The first call
+// finds tables that workers refuse at that time. Returns false if nothing was refused.
 // About every 100 ms, call in a loop until false is returned.
 bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal *ret);
 
@@ -336,12 +350,13 @@ bool weir_tables_refused(struct weir_tables *tables, struct weir_tables_refusal 
 // become eligible begin slow start at this time.
 void weir_tables_clock(struct weir_tables *tables, uint64_t now_ms);
 
-// Reclaims memory and ids of removed backends. Publishes the changes that an earlier publication
-// could not publish. Call about every 100 ms. Never waits.
+// Calls weir_tables_publish, which also reclaims memory and ids of removed services and backends.
+// Then counts former flows. Call about every 100 ms. Never waits.
 void weir_tables_tick(struct weir_tables *tables);
 
-// The following functions look up and enumerate backends. They return -ENOENT for a free id. All
-// ids of backends are below the result of weir_tables_backend_ids.
+// The following functions look up and enumerate backends and services. Functions that return int
+// return -ENOENT for a free id. All ids of backends are below the result of
+// weir_tables_backend_ids.
 uint32_t weir_tables_backend_ids(const struct weir_tables *tables);
 // All ids of services are below the returned number, see weir_tables_service.
 uint32_t weir_tables_service_ids(const struct weir_tables *tables);
@@ -357,19 +372,22 @@ bool weir_next_hop_has_source(const struct weir_next_hop *hop, const struct weir
 bool weir_tables_has_source(
 	const struct weir_tables *tables, uint16_t id, const struct weir_address *source);
 // Returns whether a tunnel packet of this length reaches a backend without being fragmented.
-// Returns true if the path MTU is unknown.
+// Returns true if no segment is bound or the next hop is unresolved.
 bool weir_tables_fits(const struct weir_tables *tables, uint16_t id, uint32_t bytes);
-// Returns the active flows of a backend, summed over the workers. Reads shared memory for each
+// Returns the active flows of a backend, summed over the workers. Flows of a bucket that moves
+// between workers may be missing. Returns 0 if no segment is bound. Reads shared memory for each
 // worker.
 uint64_t weir_tables_backend_flows(const struct weir_tables *tables, uint16_t id);
 int weir_tables_backend_find(const struct weir_tables *tables, const char *service,
 	const char *name); // id or -ENOENT
-// Find a removed backend that a new backend with this name and address would replace. Returns its
+// Finds a removed backend that a new backend with this name and address would replace. Returns its
 // id or -ENOENT.
 int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t service,
 	const struct weir_config_backend *config);
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
-// Finds a removed service that is draining or still has flows. Returns its id or -ENOENT.
+// Finds a removed service that has a removal or whose removal from the service table is not
+// published yet. Does not find a service that is only kept for its flows. Returns its id or
+// -ENOENT.
 int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name);
 // Returns the configuration of a service, borrowed until the next weir_tables_apply. Returns NULL
 // if the service is not configured, or has no id yet. Takes constant time.
@@ -378,12 +396,13 @@ const struct weir_config_service *weir_tables_service_config(
 const char *weir_tables_service_name(const struct weir_tables *tables, uint16_t id); // or NULL
 
 // Finds the removed backends with this name. There are several if reloads have changed the address
-// of the backend or removed the backend. Fills up to `room` ids. Returns the number of backends.
+// of the backend or removed the backend. Fills up to `room` ids. Returns the number of backends,
+// which may exceed `room`.
 uint32_t weir_tables_backends_removed(const struct weir_tables *tables, uint16_t service,
 	const char *name, uint16_t *ids, uint32_t room);
 
 // Finds the backends with this address in all services, including removed backends. Fills up to
-// `room` ids. Returns the number of backends.
+// `room` ids. Returns the number of backends, which may exceed `room`.
 uint32_t weir_tables_backends_at(const struct weir_tables *tables,
 	const struct weir_address *address, uint16_t *ids, uint32_t room);
 
@@ -401,43 +420,48 @@ const char *weir_tables_backend_name_at(
 
 struct weir_service_state {
 	uint16_t id;
-	// The service is in panic mode: less than panic_threshold_percent of its backends in
-	// service are eligible. A backend is in service if it is ready and is either healthy
-	// (even if ejected), or refusing after it was healthy. In panic mode, all backends in
-	// service are used. If no backend is eligible, backends that are drained or lame duck,
-	// and backends that were never healthy, are used as well.
+	// The service is in panic mode: less than panic_threshold_percent of its primary backends
+	// in service are eligible. A backend is in service if it is ready, its weight is above 0,
+	// and it is either healthy (even if ejected), or refusing after it was healthy. In panic
+	// mode, all backends in service are used. If no backend is eligible, backends that are
+	// drained or lame duck, and backends whose health checks have not passed yet, are used as
+	// well.
 	//
-	// If a backup is eligible, the percentage is of the backups instead, and the service can
-	// only be in panic mode while the backups are used.
+	// If a backup is eligible, or the backups are used, the percentage is of the backups
+	// instead. If a backup is eligible, the service can only be in panic mode while the backups
+	// are used.
 	bool panic;
-	// The backups get new flows, because too few primary backends (not backups) are eligible:
-	// none, or less than backup_below_percent. Also true if the service has only backups.
+	// The backups get new flows. With an eligible backup: no primary backend (not a backup) is
+	// eligible, or less than backup_below_percent. Without an eligible backup: no primary
+	// backend could get new flows even in panic mode.
 	bool on_backups;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
-	// Number of live backends, and number of eligible backends: live, ready, healthy, and with
-	// a weight above 0, regardless of panic mode.
+	// Number of live backends, and number of eligible backends: live, ready, healthy, not
+	// ejected, and with a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
 	uint32_t backups, backups_eligible; // numbers of backups among `backends` and `eligible`
-	// Number of backends that have a next hop, and that are eligible or allowed by panic mode.
+	// Number of backends that may get new flows (panic mode, backups), and have a next hop.
 	uint32_t resolved;
-	uint32_t slots; // slots of all subsets; 0 = the policy does not use slots
-	// Number of slots of each subset that has candidates; 0 = the policy does not use slots.
-	uint32_t table_slots;
+	// Slots of all published subsets; 0 = the policy does not use slots, or nothing is
+	// published.
+	uint32_t slots;
+	uint32_t table_slots; // slots of each published subset that has candidates; 0: as above
 	// Number of published subsets: 1, or one per worker. 0 = nothing is published, or there is
 	// no segment.
 	uint32_t subsets;
-	uint64_t parts; // sum of the parts of the service's backends
-	uint64_t generation; // generation of the service's selection
+	uint64_t parts; // sum of the parts of the backends in the published selection
+	uint64_t generation; // generation of the published selection; 0 = none
 	uint8_t policy; // policy in effect, enum weir_policy
 	uint8_t configured_policy;
 	uint8_t runtime_policy; // policy set at run time; WEIR_POLICY_UNSET = none
-	// The settings of the policy; zeroed for a leaving service. The settings contain the
+	// The settings of the policy; zeroed for a service without configuration. They contain the
 	// configured limit of active flows, even if this limit is published in the rows.
 	struct weir_policy_settings settings;
 	uint8_t drain; // enum weir_drain_phase of the service's drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
 	uint64_t drain_left; // open flows at the end of the drain, see weir_tables_end_drain
-	uint64_t drain_begun_ms; // last start of a drain, CLOCK_MONOTONIC; 0 = before this process
+	// Last start of a drain, CLOCK_MONOTONIC; 0 = no drain, or it began before this process.
+	uint64_t drain_begun_ms;
 	// Phase of the removed binds, or, if `leaving`, of the whole service. NONE, DRAINING, or
 	// DROPPED (the flows of the removed binds have ended), enum weir_drain_phase.
 	uint8_t removal;
@@ -456,9 +480,10 @@ struct weir_former_flows {
 	// Flows that may have begun before the last change to the selection (backends, weights,
 	// settings), to the backends' rows (open or closed), or to the service's binds. Only
 	// changes since the start of the dataplane count. UINT64_MAX = unknown: workers may still
-	// use the previous tables, or an earlier process published the change.
+	// use the previous tables, the flows were not counted since then, or no selection was
+	// published.
 	uint64_t older;
-	// Flows that began after the last change, on a backend that the selection does not choose.
+	// Flows that began after this count, on a backend that the selection does not choose.
 	uint64_t spilled;
 };
 // Call when a worker has moved a flow to this backend. The selection may choose another backend for
@@ -470,8 +495,9 @@ struct weir_former_flows weir_tables_former_flows(
 
 // Returns the number of a backend's parts in the published selection; 0 = it gets no new flows. A
 // part is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (least-loaded:
-// shares of active flows; time-weighted and interleaved: shares of time). With other policies each
-// backend has 1 part.
+// shares of active flows; time-weighted and interleaved: shares of time, or of flows with rounds of
+// one flow). With other policies each backend has 1 part. Except for slots, the parts are scaled if
+// a backend of the service is in slow start, or if there are several subsets.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 
 struct weir_subset_part {
@@ -480,14 +506,15 @@ struct weir_subset_part {
 };
 // Gets the parts in one published subset, in the order of the subset's candidates. subset: less
 // than weir_service_state.subsets. Parts of different subsets cannot be compared. Fills up to
-// `room` elements. Returns the number of parts; 0 if nothing is published.
+// `room` elements. Returns the number of filled elements; 0 if nothing is published.
 uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t service,
 	uint32_t subset, struct weir_subset_part *ret, uint32_t room);
 
 // --- subsets ---
 
 // How a service is divided into subsets. If subsetting is off (there is no algorithm, or the size
-// is not below the number of backends), there is one subset with all backends.
+// is neither below the number of primary backends nor below the number of backups), there is one
+// subset with all backends.
 struct weir_subset_state {
 	struct weir_subset_params params; // parameters of the first subset of this instance
 	enum weir_subset_client client;
@@ -513,9 +540,10 @@ struct weir_subset_member {
 	uint16_t replaces;
 	bool unusable; // the backend is a member of the subset, but is not used now
 };
-// Gets a subset of this instance: its members in order of preference, then their substitutes.
-// subset: less than weir_subset_state.subsets. ret: must have room for all live backends of the
-// service. Returns the number of elements, -ENOENT or -ENOMEM.
+// Gets a subset of this instance: its primary members in order of preference, then their
+// substitutes, and if backups are used, then the same for the backups. subset: less than
+// weir_subset_state.subsets. ret: must have room for all live backends of the service. Returns the
+// number of elements, -ENOENT or -ENOMEM.
 //
 // In panic mode, a subset gets its share of the service's eligible backends, rounded up. The other
 // places of the subset are filled with backends that are allowed only because of panic mode.
@@ -528,8 +556,9 @@ struct weir_subset_count {
 	// Number of clients in the fleet that use the backend, as this instance computes it.
 	uint32_t clients;
 };
-// Gets the number of clients of each live backend of a service, in canonical order. ret: must
-// have room for all live backends. Returns the number of backends, -ENOENT or -ENOMEM.
+// Gets the number of clients of each live backend of a service. First the primary backends, then
+// the backups, each in canonical order. ret: must have room for all live backends. Returns the
+// number of backends, -ENOENT or -ENOMEM.
 //
 // If there are more than WEIR_SUBSET_PAIRS_MAX pairs of clients and backends, computing the
 // numbers would take too long: all numbers are then 0.
@@ -540,4 +569,5 @@ int weir_tables_subset_counts(
 // weir_tables_writer and weir_tables_segment return NULL while no segment is bound.
 struct weir_writer *weir_tables_writer(struct weir_tables *tables);
 const struct weir_segment *weir_tables_segment(const struct weir_tables *tables);
-const struct weir_config *weir_tables_config(const struct weir_tables *tables);
+const struct weir_config *weir_tables_config(
+	const struct weir_tables *tables); // NULL before the first weir_tables_apply
