@@ -17,7 +17,7 @@
 #include "weir_version.h"
 
 #define RATE_DEFAULT 10000 // packets per second for each worker
-#define SHOWN 256 // maximum number of bytes of a file name in a message
+#define SHOWN 256 // maximum number of bytes of a printed name of a file or port
 #define READER_MS 50 // time between two attempts to open a named pipe that has no reader
 
 // The file to which a capture is written.
@@ -117,9 +117,9 @@ static int refuse_file(const struct weir_cli *cli, const char *name, const char 
 	return WEIR_CLI_REFUSED;
 }
 
-// Refuse to write to a terminal or, without --force, over an existing file. Called before the
-// capture starts; the file is opened only after the start. If another process has created the file
-// by then, it is not overwritten.
+// Refuse to write to a terminal or, without --force, over an existing regular file. Called before
+// the capture starts; the file is opened only after the start. Without --force, a file that another
+// process has created by then is not overwritten.
 static int check_file(const struct weir_cli *cli, const char *name) {
 	struct stat status;
 

@@ -77,8 +77,8 @@ void weir_capture_session_free(struct weir_capture_session *capture) {
 		return;
 	}
 	if (capture->signals >= 0) {
-		// The signal was already handled. Discard it, because it would terminate weirctl
-		// when signals are unblocked.
+		// Discard signals that have ended the capture, or that arrived after its end. They
+		// would terminate weirctl when signals are unblocked.
 		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
 		}
 		close(capture->signals);

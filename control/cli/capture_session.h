@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capture session: a capture from start to end, for the commands that show its packets. The capture
-// ends after --duration, on ^C (SIGINT, SIGTERM, SIGHUP), when weir-control ends the capture, or
-// when the connection to weir-control is closed.
+// ends after --packets or --duration, on ^C (SIGINT, SIGTERM, SIGHUP), when weir-control ends the
+// capture, or when the connection to weir-control is closed.
 //
 // Threads: one. SIGINT, SIGTERM and SIGHUP are blocked between begin and free.
 #pragma once
@@ -29,17 +29,19 @@ int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret
 const char *weir_capture_session_ended(struct weir_capture_session *capture);
 
 // Wait until a write of up to 4,096 bytes (PIPE_BUF) to fd can complete without blocking, or fd has
-// failed. fd: in blocking mode; -1 = return immediately. Returns false on ^C.
+// failed; then returns true. Returns false on ^C. fd: in blocking mode; -1 = returns true
+// immediately.
 bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd);
 // Wait for `ms` milliseconds, or until ^C.
 void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 
-// Stop the capture if it is running. Prints errors. Returns enum weir_cli_exit.
+// Stop the capture if it is running. Prints errors. Returns enum weir_cli_exit: WEIR_CLI_REFUSED
+// also if weir-control has ended the capture before --packets was reached.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
 // weir_capture_session_lost returns the number of packets that did not fit into the rings of the
 // workers. weir_capture_session_limited returns the number of packets above the maximum rate. Both
-// numbers count from the start of the capture.
+// numbers count from the start of the capture to the last reply of weir-control.
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture);
 json_int_t weir_capture_session_limited(const struct weir_capture_session *capture);
 

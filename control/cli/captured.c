@@ -25,7 +25,7 @@ static const char *const meanings[] = {
 #undef X
 };
 
-// Commands that show details of a drop reason. SERVICE is replaced by the service of the packet.
+// Commands that show details of a drop reason; NULL = "weirctl stats show".
 static const char *const looks[WEIR_DROP_REASON_COUNT] = {
 	[WEIR_DROP_NO_BACKEND] = "weirctl backend show SERVICE/",
 	[WEIR_DROP_NO_NEIGHBOUR] = "weirctl backend show SERVICE/",

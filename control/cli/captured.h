@@ -27,7 +27,8 @@ const char *weir_captured_verdict(const json_t *packet, char *buffer, size_t byt
 extern const char *const weir_captured_reasons[];
 extern const uint32_t weir_captured_reason_count;
 
-// Return the meaning of a drop reason (..._meaning), and the command that shows details of it
-// (..._look). Both return NULL for a reason that this version of weirctl does not have.
+// weir_captured_reason_meaning returns the meaning of a drop reason, or NULL for a reason that this
+// version of weirctl does not have. weir_captured_reason_look returns the command that shows
+// details of a reason, never NULL; the caller replaces SERVICE in it by the service of the packet.
 const char *weir_captured_reason_meaning(const char *reason);
 const char *weir_captured_reason_look(const char *reason);

@@ -78,7 +78,7 @@ static void warn_keys(const struct weir_config *config, struct weir_config_error
 }
 
 // Gets the user and groups of the user of weir-control. Returns false if this host has no such
-// user.
+// user, or if the user is in more groups than there is room for.
 static bool control_ids(struct weir_reader_ids *ret) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	int groups = WEIR_READABLE_GROUPS;
@@ -88,7 +88,7 @@ static bool control_ids(struct weir_reader_ids *ret) {
 	}
 	*ret = (struct weir_reader_ids){.uid = weir->pw_uid, .gid = weir->pw_gid};
 	if (getgrouplist(WEIR_USER_DEFAULT, weir->pw_gid, ret->group, &groups) < 0) {
-		return false; // more groups than there is room for
+		return false;
 	}
 	ret->groups = (unsigned int)groups;
 	return true;

@@ -26,8 +26,8 @@ struct weir_cli { // one run of weirctl
 	int count;
 	struct weir_client *client; // NULL for local commands
 	bool unpublished; // weir-control has not published a change of this request yet
-	// Description of a request that walks the flow tables, such as "deleting flows"; NULL = the
-	// request does not walk the flow tables.
+	// Description of a change that walks the flow tables or the affinity table, such as
+	// "deleting flows"; NULL = the request is no such change.
 	const char *walk;
 	bool walks_on; // the request timed out, and weir-control continues to process it
 	char printed_unpublished[512]; // the reason that was printed last for an unpublished
@@ -41,7 +41,7 @@ struct weir_cli_command {
 	const char *summary; // one line of help
 	const char *text; // more lines of help; the last line ends with "\n"; NULL = none
 	const char *example;
-	// command of the control API; NULL = no request is sent, so `run` must be set
+	// command of the control API; NULL = `run` must be set, and sends its own requests, if any
 	const char *request;
 	short words_min, words_max;
 	unsigned options; // enum weir_cli_option
@@ -49,7 +49,7 @@ struct weir_cli_command {
 	// Fills in the arguments of the request. Returns 0, -EINVAL (invalid usage) or another
 	// negative errno (a file cannot be read), with one line in why.
 	int (*build)(const struct weir_cli *cli, json_t *request, char *why, size_t why_bytes);
-	// Prints the result as text.
+	// Prints the result as text; NULL = `run` prints the result itself.
 	void (*show)(const struct weir_cli *cli, json_t *result);
 	// Runs the command; NULL = send the request and show the result. If request is set, `build`
 	// has accepted the arguments, and cli->client is connected. Returns enum weir_cli_exit.
@@ -93,8 +93,8 @@ void weir_cli_show(
 void weir_cli_print_json(FILE *out, const json_t *json);
 
 // Print a list of errors or warnings of the control API, [{line, column, path, reason}], one per
-// line: FILE:LINE:COLUMN:MARK PATH: reason. mark: "" or " warning:". Prints nothing if errors is
-// not an array.
+// line: FILE:LINE:COLUMN:MARK PATH: reason. Unknown lines, columns and paths are left out. mark: ""
+// or " warning:". Prints nothing if errors is not an array.
 void weir_cli_print_errors(FILE *out, const char *file, const char *mark, const json_t *errors);
 
-void weir_cli_wait_ms(int ms); // sleeps, ms
+void weir_cli_wait_ms(int ms);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl policy compare: replays the recorded flows of a service through every policy.
+// weirctl policy compare: shows the recorded flows of a service, replayed by weir-control through
+// every policy that needs no reports.
 #pragma once
 
 #include "command.h"

@@ -17,7 +17,8 @@
 #define CONFIG_DEFAULT "/etc/weir/weir.json"
 
 // Send a request without arguments. Returns the result, owned by the caller. On an error, returns
-// NULL with the negative errno in *ret_error and one line in why.
+// NULL with the negative errno in *ret_error and one line in why. If weir-control refuses the
+// request, returns NULL with *ret_error 0.
 static json_t *ask(struct weir_client *client, const char *command, char *why, size_t why_bytes,
 	int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL, *result = NULL;
@@ -71,8 +72,8 @@ static struct weir_config *read_running(
 }
 
 // Add services to the running configuration, from the configuration file or, if the file is not
-// valid, from the reply of weir-control. Returns the completed configuration. If out of memory,
-// releases the configuration and returns NULL.
+// valid, from the reply of weir-control, if there is one. Returns the completed configuration. If
+// out of memory, releases the configuration and returns NULL.
 static struct weir_config *complete(
 	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {
 	struct weir_config *merged = NULL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weirctl doctor: runs the checks of doctor.h. If weir-control is running, the checks also use its
-// state.
+// state, except with --root.
 #pragma once
 
 #include "command.h"

@@ -13,7 +13,8 @@
 #include "terminal.h"
 
 #define POLL_MS 500
-// Maximum time from the deadline of a drain until weir-control has ended the drain.
+// Time from the deadline of a drain to the next poll. weir-control ends the drain in its next tick
+// after the deadline; until then, polls have this interval.
 #define DEADLINE_TURN_MS 20
 #define FLOWS_BYTES 24
 #define LINE_BYTES 1024
@@ -30,8 +31,8 @@ struct wait {
 	char reason[16]; // value of "waits_for" in the last printed line
 	int looks;
 	int poll_ms; // time until the next poll
-	// The last reply, if a reload has removed all backends of the host; NULL = the host has
-	// backends. Without backends, weir-control reports the host only while it has flows.
+	// The last reply, if a reload has removed all backends of the host; otherwise NULL. Without
+	// backends, weir-control reports the host only while it has flows.
 	json_t *removed;
 };
 

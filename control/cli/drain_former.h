@@ -17,6 +17,6 @@
 //   former_addresses   is added: addresses of the removed backends that have open flows
 void weir_drain_add_former(json_t *row, const json_t *rows);
 
-// Writes the flows of former addresses as text, such as "3 open flows of its former address
+// Writes the flows of former addresses as text, such as "3 open flows of its previous address
 // 10.0.0.11"; "" if there are no such flows. row: changed by weir_drain_add_former. Returns text.
 const char *weir_drain_former_text(const json_t *row, char *text, size_t bytes);

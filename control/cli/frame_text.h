@@ -13,6 +13,6 @@
 // buffer.
 const char *weir_frame_text(const uint8_t *data, size_t data_bytes, char *buffer, size_t bytes);
 
-// Returns the IP version of a frame, 4 or 6. VLAN tags are skipped. Returns 0 if the frame has no
-// IP header.
+// Returns the IP version of a frame, 4 or 6, from its EtherType. VLAN tags are skipped. Returns 0
+// if the frame has another EtherType or an incomplete Ethernet header.
 int weir_frame_ip_version(const uint8_t *data, size_t data_bytes);

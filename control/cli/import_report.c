@@ -57,8 +57,8 @@ static unsigned int kind_of(const json_t *note) {
 }
 
 // Write the key of a group of notes: the kind and the reason of the note. In the reason, each word
-// that is in quotes or contains a digit is replaced by "#", so that notes that differ only in names
-// and numbers have the same key.
+// that begins with a quote or contains a digit is replaced by "#", so that notes that differ only
+// in names and numbers have the same key.
 static void key_of(const json_t *note, char key[KEY_BYTES]) {
 	const char *why = text_of(note, "why");
 	size_t used = (size_t)snprintf(key, KEY_BYTES, "%u", kind_of(note));

@@ -17,7 +17,7 @@
 #define PATH_BYTES 4096
 // Maximum number of branches in a pattern: pairs of braces, and path components with wildcards.
 #define BRANCHES_MOST 3
-#define ALTERNATIVES_MOST 64 // maximum number of alternatives in the braces of a pattern
+#define ALTERNATIVES_MOST 64 // maximum number of commas, which separate alternatives in braces
 
 // --- report -------------------------------------------------------------------------------
 
@@ -30,7 +30,8 @@ static void print_json(FILE *out, const struct weir_import *import) {
 	json_decref(report);
 }
 
-// Write the notes to the file of --report. Returns 0 or negative errno.
+// Write the notes and errors to the file of --report, or to standard error. Returns 0 or negative
+// errno (printed).
 static int write_report(const struct weir_cli *cli, const struct weir_import *import) {
 	const bool all = cli->options->report != NULL || cli->options->all;
 	const bool is_file = cli->options->report != NULL && strcmp(cli->options->report, "-") != 0;
@@ -148,8 +149,8 @@ static int find(struct included *included, const char *pattern) {
 	return 0;
 }
 
-// Read the n-th file that matches an include pattern, which is relative to the directory of the
-// file `from`. Returns 0, -ENOENT (no more files), or another negative errno.
+// Implements weir_keepalived_files.open. A pattern that does not begin with "/" is relative to the
+// directory of the file `from`.
 static int open_included(void *context, const char *from, const char *pattern, unsigned int n,
 	char **ret_name, char **ret_text, size_t *ret_bytes) {
 	const char *slash = strrchr(from, '/');

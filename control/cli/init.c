@@ -194,8 +194,9 @@ static bool is_placeholder(const char *file) {
 }
 
 // Set the permissions of the file. As root, if the group of weir-control exists, allows only root
-// and this group to read the file, because the hash_seed is secret. Without this group, allows
-// every user to read the file. Returns 0 or negative errno.
+// and this group to read the file, because the hash_seed is secret. As root without this group,
+// allows every user to read the file. As another user, allows the user and the file's group.
+// Returns 0 or negative errno.
 static int give(int fd) {
 	char why[128];
 	gid_t gid;

@@ -17,7 +17,7 @@
 #define WEEK_MS 604800000
 #define RATE_LEAST 0.2
 #define RATE_MOST 1000000
-#define BACKENDS_MAX 65534 // maximum number of backends in a segment; also limits --clients
+#define BACKENDS_MAX 65534 // maximum of --clients, --backends and --size
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 

@@ -14,7 +14,7 @@
 #define BYTE_ORDER_MAGIC 0x1a2b3c4du
 #define LINKTYPE_ETHERNET 1u
 
-// Option codes of pcapng. The codes 1 to 4 have different meanings in different blocks.
+// Option codes of pcapng. Codes from 2 on have different meanings in different blocks.
 #define OPT_END 0u
 #define OPT_COMMENT 1u
 #define SHB_USERAPPL 4u

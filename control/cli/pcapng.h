@@ -28,8 +28,8 @@ struct weir_pcapng_packet {
 // comment: "" = none. All functions return 0, -EINVAL (captured_bytes is too large), or another
 // negative errno (the block could not be written completely).
 int weir_pcapng_section(FILE *out, const char *application, const char *comment);
-// Write an interface block. All interface blocks must be written before the first packet. Readers
-// that use libpcap refuse files whose interfaces differ in snaplen.
+// Write an interface block. The block must be written before the first packet that refers to its
+// index. Readers that use libpcap refuse files whose interfaces differ in snaplen.
 int weir_pcapng_interface(FILE *out, const char *name, uint32_t snaplen);
 // Write a received packet.
 int weir_pcapng_packet(FILE *out, const struct weir_pcapng_packet *packet);

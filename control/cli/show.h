@@ -9,8 +9,8 @@
 enum weir_show_kind {
 	WEIR_SHOW_TEXT,
 	WEIR_SHOW_NUMBER, // right-aligned
-	WEIR_SHOW_PERCENT, // one decimal
-	WEIR_SHOW_DECIMAL, // three decimals
+	WEIR_SHOW_PERCENT, // one decimal, more if it would be shown as 0; right-aligned
+	WEIR_SHOW_DECIMAL, // three decimals; right-aligned
 	WEIR_SHOW_DURATION, // milliseconds as text, such as 15m12s; right-aligned
 	WEIR_SHOW_FLAG, // yes, no
 };
@@ -64,8 +64,8 @@ void weir_show_add_time(json_t *row);
 void weir_show_record(const struct weir_cli *cli, json_t *result); // prints lines with "key  value"
 void weir_show_services(const struct weir_cli *cli, json_t *result);
 void weir_show_backends(const struct weir_cli *cli, json_t *result);
-// Print backends in a table with the columns that fit. width: columns of the terminal; 0 =
-// unlimited.
+// Print backends in a table with the columns that fit, and their notes below. Changes the rows.
+// width: columns of the terminal; 0 = unlimited.
 void weir_show_backends_within(FILE *out, json_t *rows, uint32_t width);
 // prints the member "warnings", one warning per line
 void weir_show_warnings(FILE *out, const json_t *result);

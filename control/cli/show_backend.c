@@ -49,7 +49,8 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// Add a note if the agent does not answer: the load and the state of its server are then unknown.
+// Add a note if the agent does not answer, or is not probed because its keys are missing: the load
+// and the state of its server are then unknown.
 static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
@@ -154,7 +155,8 @@ static bool is_other_text(const json_t *value, const char *text) {
 	return json_is_string(value) && strcmp(json_string_value(value), text) != 0;
 }
 
-// Only panic mode lets a backend get new flows that is not ready, not healthy, or ejected.
+// Returns whether a backend gets new flows although it is not ready, not healthy, or ejected. This
+// is possible only in panic mode.
 static bool is_used_in_panic_mode(const json_t *row) {
 	return json_is_true(json_object_get(row, "in_selection")) &&
 	       (is_other_text(json_object_get(row, "admin"), "ready") ||
@@ -381,7 +383,8 @@ static void show_one(FILE *out, json_t *row) {
 
 // --- all backends -------------------------------------------------------------------------
 
-// Returns whether the effective weight of any backend differs from its configured weight.
+// Returns whether the effective weight of any backend differs from its configured weight, or any
+// weight is "auto".
 static bool weights_differ(const json_t *rows) {
 	json_t *row;
 	size_t i;

@@ -26,8 +26,8 @@ static void add_refusals(json_t *row) {
 	json_object_set_new(row, "reasons", json_string(text[0] != '\0' ? text : "-"));
 }
 
-// Add to a row, as text, the backends whose connections were moved, each with the reason: "web-1
-// accept-queue, web-3 half-open".
+// Add to a row, as text, the backends that had to be relieved in the last round, each with the
+// reason: "web-1 accept-queue, web-3 half-open".
 static void add_relieved(json_t *row) {
 	char text[CELL] = "";
 	const json_t *backend;

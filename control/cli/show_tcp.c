@@ -8,8 +8,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Add a number times `scale` to a row as text, with three significant digits and without an
-// exponent: "0.0421", "20.1", "1830".
+// Add a number times `scale` to a row as text, with three significant digits, but at most four
+// decimals, and without an exponent: "0.0421", "20.1", "1830". Adds nothing if it is no number.
 static void set_number(json_t *row, const char *key, const json_t *value, double scale) {
 	const double number = json_number_value(value) * scale;
 	const int digits = number > 0 ? 2 - (int)floor(log10(number)) : 1;

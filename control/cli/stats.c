@@ -31,8 +31,8 @@ static bool is_counter(const char *key) {
 	return false;
 }
 
-// Returns the rate of a counter as a whole number. A rate below 0.5 has decimals, so that 0 is
-// shown only if nothing was counted.
+// Returns the rate of a counter as a whole number, or null if it is unknown. A rate below 0.5 has
+// decimals, so that 0 is shown only if nothing was counted.
 static json_t *rate(const json_t *before, const json_t *after, json_int_t interval_ms) {
 	json_int_t from = json_integer_value(before), to = json_integer_value(after);
 	double per_second;

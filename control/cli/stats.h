@@ -5,13 +5,14 @@
 
 #include "command.h"
 
-void weir_stats_show(const struct weir_cli *cli, json_t *result); // counters
+void weir_stats_show(const struct weir_cli *cli, json_t *result); // prints the counters
 int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command);
 
 // Computes the rates between two results of stats.show: {interval_ms, workers: {counter: per
-// second}, drops: {reason: per second}, services: [...], backends: [...]}. Gauges (active flows)
-// are copied from `after`. The rate of a counter that decreased, because the dataplane restarted,
-// is null. The caller owns the result. NULL = out of memory.
+// second}, drops: {reason: per second}, ports: [...], services: [...], backends: [...]}. Other
+// values, such as gauges, are copied from `after`. The rate of a counter is null if the counter is
+// not in `before`, or has decreased because the dataplane restarted. The caller owns the result.
+// NULL = out of memory.
 json_t *weir_stats_rates(const json_t *before, const json_t *after);
 
 // Print the rates: the result of weir_stats_rates.

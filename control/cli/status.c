@@ -103,8 +103,9 @@ static void show_dataplane(json_t *status, const struct weir_glance *glance, boo
 }
 
 // Determine the state of weir-dataplane from its process, because the shared memory could not be
-// read (error, why). Only root can read it, but every user can see whether the process is stopped.
-// Returns false if weir-dataplane cannot be forwarding packets.
+// read (error, why). Only root and the user of weir-dataplane can read it, but every user can see
+// whether the process is stopped. Returns false if the process is stopped or a zombie, or if it is
+// starting or exiting.
 static bool judge_process(json_t *status, pid_t pid, int error, const char *why) {
 	if (weir_glance_is_stopped(pid)) {
 		add(status, LEVEL_CRITICAL, "weir-dataplane (pid %d) is stopped: " NO_PACKET,
@@ -145,8 +146,8 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 }
 
 // Determine the state of weir-dataplane without weir-control, and add its problems to the status.
-// Returns false if it does not run, has no tables, or has a stalled worker, or if its pid is
-// unknown.
+// Returns false if it does not run, has no tables, or has a stalled worker, if its pid is unknown,
+// or if judge_process returns false.
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);
@@ -216,8 +217,9 @@ static bool append_reasons(const json_t *status, int level, char *text, size_t b
 }
 
 // Sets the level of the status to the worst level of its reasons, and its summary to the texts of
-// the reasons. The reasons of the worst level come first, and the reasons with level "ok", which
-// are not faults, come last.
+// the reasons. If the level is "ok", the summary begins with numbers of workers and backends. The
+// reasons of the worst level come first, and the reasons with level "ok", which are not faults,
+// come last.
 static void finish(json_t *status) {
 	static const int order[] = {LEVEL_CRITICAL, LEVEL_UNKNOWN, LEVEL_WARNING};
 	char text[1024] = "";

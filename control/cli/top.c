@@ -34,8 +34,8 @@ struct screen {
 
 struct samples {
 	json_t *last; // NULL = none
-	json_int_t began_ms,
-		dropped_ms; // time of the first sample; time of the last sample with new drops
+	json_int_t began_ms, // time of the first sample
+		dropped_ms; // time of the last sample with new drops
 	json_int_t drops; // number of drops in the last sample
 	bool dropped; // dropped_ms is valid
 };
@@ -225,7 +225,7 @@ static void draw(struct live *live) {
 	fflush(out);
 }
 
-// Handle a typed key. Returns false to quit.
+// Handle the typed keys. Returns false to quit.
 static bool take_keys(struct screen *screen) {
 	char keys[64];
 	ssize_t n = read(screen->keys, keys, sizeof(keys));

@@ -484,8 +484,9 @@ static uint32_t put_words(FILE *out, const char *text, uint32_t lines, const cha
 	return n;
 }
 
-// Assign to each section, in this order, the lines that it needs, but keep BACKEND_LINES for the
-// backends. rows: lines of the screen. Returns the number of remaining lines.
+// Assign to each section, in this order, the lines that it needs, or no line if fewer than
+// BACKEND_LINES would remain for the backends. rows: lines of the screen. Returns the number of
+// remaining lines.
 static uint32_t share_out(struct section *sections, uint32_t count, const uint32_t *order,
 	const json_t *view, uint32_t rows, uint32_t width) {
 	for (uint32_t i = 0; i < count; i++) {

@@ -25,9 +25,9 @@ enum weir_top_sort {
 
 // Computes the view of the changes between two samples. The view has the keys interval_ms, workers,
 // drops, ports, services and backends, as in weir_stats_rates; worker_rows, as in worker.show; and
-// events, as in health.history, newest last. The caller adds the keys status and no_drops: {since:
-// "dataplane", "top" or "drop", ms: duration without drops or null, total: number of earlier
-// drops}.
+// events: the last five of health.history, newest first. The caller adds the keys status and
+// no_drops: {since: "dataplane", "top" or "drop", ms: duration without drops or null, total: number
+// of drops since the dataplane started}. NULL = out of memory.
 json_t *weir_top_between(
 	const json_t *before, const json_t *after, json_t *worker_rows, json_t *events);
 // Sort the backends, in place.
@@ -40,8 +40,9 @@ struct weir_top_outage {
 	char why[512]; // the error of the last request
 };
 
-// Write the level and the reasons of a status as one line; "" if there are no reasons. status: the
-// result of weirctl status; during an outage it has the member `control`.
+// Write the level and the reasons of a status, and the outage, as one line; "" if the level is ok,
+// and there are no reasons and no outage. status: the result of weirctl status; during an outage it
+// has the member `control`.
 void weir_top_banner(
 	const json_t *status, const struct weir_top_outage *outage, char *banner, size_t bytes);
 

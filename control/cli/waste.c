@@ -157,8 +157,9 @@ void weir_waste_show(const struct weir_cli *cli, json_t *result) {
 	weir_waste_print(cli->out, result, width > 0 ? width : WIDTH, width > 0);
 }
 
-// Send the request twice. The first request makes agents measure utilization, and the reply to the
-// second contains their reports. *ret: the last reply. Returns enum weir_cli_exit.
+// Send the request, and send it again if the reply says that agents have just begun to measure
+// utilization, and will report within WAIT_MOST_MS. *ret: the last reply. Returns enum
+// weir_cli_exit.
 static int request_twice(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	int r = weir_cli_request(cli, request, ret);
 	json_int_t again_ms;

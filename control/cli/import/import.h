@@ -43,7 +43,7 @@ enum weir_import_kind {
 
 extern const char *const weir_import_kind_names[WEIR_IMPORT_KIND_COUNT];
 
-struct weir_import { // zeroed by weir_import_init
+struct weir_import { // initialised by weir_import_init
 	json_t *instance, *timeouts; // members of the result, may be empty
 	json_t *services;
 	json_t *places; // positions of services in the source: [{place: {file, line}, binds: [...],
@@ -97,7 +97,7 @@ struct weir_import_service {
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	bool hashes_ports; // the scheduler has the flag sh-port or mh-port, and hashes ports
 	bool one_packet; // one-packet scheduling: a server is chosen for each UDP datagram
-	bool left_out; // the service is left out, and a note with the reason is added
+	bool left_out; // the service is left out, and a note with the reason was added
 	// The note about direct routing, or about NAT, was already added.
 	bool direct_noted, nat_noted;
 	// The weights of the backends differ. Weight 0 is ignored, because a server with weight 0
@@ -117,12 +117,14 @@ int weir_import_service_begin(struct weir_import *import, struct weir_import_ser
 	const struct weir_import_place *place, const char *name);
 // Set the current service, to which the next notes are added. NULL: no service.
 void weir_import_select(struct weir_import *import, const struct weir_import_service *service);
-// Leave the service out of the result, and add a note of the kind MISSING. Discards the notes of
-// the service that have another kind.
+// Leave the service out of the result, and add a note of the kind MISSING. weir_import_service_end
+// then discards the notes of the service that have another kind.
 void weir_import_leave_out(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
-// Add an address to the service. port_first 0 = every port. service->protocol must be set.
+// Add an address to the service. port_first 0 = every port. service->protocol must be set. If
+// another service or this service already has the address, or if the service has
+// WEIR_IMPORT_BINDS_MAX addresses, adds only a note.
 void weir_import_bind(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_address *address,
 	uint16_t port_first, uint16_t port_last);
@@ -151,8 +153,8 @@ struct weir_import_backend {
 void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend);
 
-// Add a note about the checksum option of a tunnel: "nocsum", "csum" or "remcsum". what: text of
-// the option, for the note.
+// Add a note about the checksum option of a tunnel: "csum" or "remcsum". "nocsum" needs no note.
+// what: text of the option, for the note.
 void weir_import_checksum(struct weir_import *import, const struct weir_import_place *place,
 	const char *what, enum weir_forwarding_mode mode, const char *option);
 // Set the persistence of a service, which becomes its affinity. timeout_s: at most
@@ -164,15 +166,18 @@ void weir_import_persistence(struct weir_import_service *service,
 // setting, for notes. Returns false if the text is not a netmask or a prefix length.
 bool weir_import_granularity(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const char *what, uint8_t family, const char *text);
-// Add a note that the service has no health check: Weir supports none of the checks in the source.
+// Add a note that the service has no health check: Weir supports none of the checks in the source,
+// or the converted check is invalid.
 void weir_import_note_unchecked(struct weir_import *import, const struct weir_import_place *place);
-// Add the service to the result, unless it has no addresses or no backends. Frees the service.
+// Add the service to the result, unless it was left out, has no addresses or no backends, or would
+// exceed WEIR_IMPORT_SERVICES_MAX. Frees the service.
 void weir_import_service_end(struct weir_import *import, struct weir_import_service *service);
 
 // --- timeouts ---
 
 // Set a timeout by its name in IPVS: "tcp", "tcpfin" or "udp". 0 seconds leaves the timeout
-// unchanged. Returns whether the name is known.
+// unchanged; a timeout above the maximum of Weir becomes this maximum, with a note. Returns whether
+// the name is known.
 bool weir_import_timeout(struct weir_import *import, const struct weir_import_place *place,
 	const char *name, uint64_t seconds);
 
@@ -185,7 +190,7 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 
 // --- text ---
 
-bool weir_import_number(const char *text, uint64_t most, uint64_t *ret); // digits only
+bool weir_import_number(const char *text, uint64_t most, uint64_t *ret); // 1 to 18 digits
 // Returns a position as JSON: {file, line}. A file name that is not UTF-8 becomes "-". NULL: out of
 // memory.
 json_t *weir_import_place_json(const struct weir_import_place *place);

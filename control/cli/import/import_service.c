@@ -317,7 +317,7 @@ void weir_import_checksum(struct weir_import *import, const struct weir_import_p
 	}
 }
 
-// Sets all weights except 0 to the weight of the first backend.
+// Sets all weights except 0 to the weight of the first backend whose weight is not 0.
 static void equalize(const struct weir_import_service *service) {
 	json_t *backend;
 	size_t i;
@@ -354,7 +354,8 @@ static const char *policy_of(
 	return known->policy;
 }
 
-// The scheduler fo uses the server with the highest weight. The other servers become backups.
+// The scheduler fo uses a server with the highest weight. The servers with lower weights become
+// backups.
 static void choose_backups(struct weir_import_service *service) {
 	json_int_t most = 0;
 	json_t *backend;

@@ -533,8 +533,8 @@ static bool is_listing(const char *line) {
 	return line[0] == '-' && line[1] == '>';
 }
 
-// Read the next line, and continuation lines after a "\". Sets *text to the end of the line.
-// Returns false if the line is too long, or binary.
+// Read the next line, and continuation lines after a "\". Sets *text to the start of the next line,
+// and adds the number of lines to *number. Returns false if the line is too long, or binary.
 static bool take_line(const char **text, const char *end, int *number, char line[LINE_BYTES]) {
 	size_t used = 0;
 	bool more = true, fits = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reads the virtual servers of a keepalived.conf. Adds a note for each other block.
+// Reads the virtual servers of a keepalived.conf, and the settings in global_defs that have a
+// counterpart. Adds notes about other blocks and statements from which something is lost.
 //
 // Threads: any; no shared state. The caller reads the files.
 #pragma once

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Keys of two checkers of keepalived: the bytes of a UDP_CHECK, and the query of a DNS_CHECK.
+// Keys of single checkers of keepalived: the bytes of a UDP_CHECK, and the query of a DNS_CHECK.
+// keepalived_misc.c reads the keys of a MISC_CHECK.
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

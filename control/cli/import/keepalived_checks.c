@@ -14,7 +14,7 @@
 static const struct checker {
 	const char *name;
 	const char *type; // equivalent check of Weir; NULL = none
-	const char *why; // difference from the checker
+	const char *why; // difference from the checker; without a type, why there is none
 	unsigned int retries, retry_delay_ms; // defaults of keepalived
 } checkers[] = {
 	{"HTTP_GET", "http", NULL, 1, 3000},
@@ -146,7 +146,7 @@ static void set_text(struct weir_import *import, const struct weir_keepalived_st
 	}
 }
 
-// Set the path. keepalived sends the path without escaping it.
+// Set the path. Escapes spaces and "#", which keepalived sends unchanged.
 static void set_path(struct weir_import *import, const struct weir_keepalived_statement *statement,
 	json_t *check) {
 	const char *text = weir_keepalived_word(statement, 1);
@@ -299,7 +299,8 @@ static const struct weir_keepalived_statement *find_url(
 
 // --- a checker ----------------------------------------------------------------------------
 
-// Returns whether keepalived uses the checker: it ignores an HTTP_GET without URLs.
+// Returns whether keepalived uses the checker: keepalived ignores an HTTP_GET or SSL_GET without a
+// URL that has a path.
 static bool is_used(
 	const struct checker *checker, const struct weir_keepalived_statement *statement) {
 	return !is_http(checker) || find_url(statement) != NULL;

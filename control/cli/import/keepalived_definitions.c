@@ -82,7 +82,7 @@ static size_t replace(const struct weir_keepalived_definitions *definitions, con
 		length = (size_t)(end - text) + 1;
 	}
 	value = defined(definitions, file, name, bytes, expansion->path);
-	if (value == NULL) { // unknown name, such as a variable of a script: kept
+	if (value == NULL) { // unknown name, such as a variable of a script: kept, without braces
 		append(expansion, "$", 1);
 		append(expansion, name, bytes);
 		return length;

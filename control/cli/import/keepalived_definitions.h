@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Maximum length of a line after its definitions are replaced.
+// Maximum length of a line after its definitions are replaced, with its NUL.
 #define WEIR_KEEPALIVED_LINE_BYTES 8192
 #define WEIR_KEEPALIVED_DEFINITIONS_MAX 1024
 #define WEIR_KEEPALIVED_DEFINITION_BYTES 65536
@@ -32,22 +32,23 @@ struct weir_keepalived_expansion {
 	const char *rest; // further lines of a definition, valid until the definition is set again;
 			  // NULL = none
 	bool any; // at least one name was replaced by its value
-	char path[WEIR_KEEPALIVED_LINE_BYTES];
+	char path[WEIR_KEEPALIVED_LINE_BYTES]; // buffer for the value of a built-in definition
 };
 
 void weir_keepalived_definitions_fini(struct weir_keepalived_definitions *definitions);
 
-// Add or replace a definition. Returns 0, -ENOSPC (too many definitions) or -ENOMEM.
+// Add or replace a definition. bytes: length of the name. Returns 0, -ENOSPC (too many definitions)
+// or -ENOMEM.
 int weir_keepalived_set(struct weir_keepalived_definitions *definitions, const char *name,
 	size_t bytes, const char *value);
-// Read a line "$NAME=value". Returns 1, or 0 if the line is not a definition, or -ENOSPC or
+// Read a line "$NAME=value". Returns 1, or 0 if the line is not a definition, or -ENOSPC, -E2BIG or
 // -ENOMEM.
 int weir_keepalived_define(struct weir_keepalived_definitions *definitions, const char *line);
 // Read the next line of an unfinished definition. Returns 0, -E2BIG or -ENOMEM.
 int weir_keepalived_define_more(struct weir_keepalived_definitions *definitions, const char *line);
 
-// Replace the names in a line with their values. Does not replace names inside the values, or
-// unknown names. file: name of the file that contains the line, for ${_PWD}. Returns false if the
-// line was truncated.
+// Replace the names in a line with their values. Does not replace names inside the values. Keeps
+// unknown names, but without braces. file: name of the file that contains the line, for ${_PWD}.
+// Returns false if the line has no room for a further byte, and so may be truncated.
 bool weir_keepalived_expand(const struct weir_keepalived_definitions *definitions, const char *file,
 	const char *text, struct weir_keepalived_expansion *ret);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Declarations for the readers of keepalived's statements. keepalived_servers.c reads virtual and
-// real servers, keepalived_checks.c and keepalived_misc.c read checkers, and keepalived.c reads
-// everything else. All of them use keepalived_words.c and keepalived_range.c.
+// real servers, with keepalived_method.c and keepalived_range.c; keepalived_checks.c,
+// keepalived_check_keys.c and keepalived_misc.c read checkers; keepalived.c reads everything else.
+// All of them use keepalived_words.c.
 //
 // If a statement is invalid, keepalived usually logs an error and continues: it uses a default, or
 // skips the server. The readers handle the statement in the same way, and add a note.
@@ -32,16 +33,18 @@ const char *weir_keepalived_word(const struct weir_keepalived_statement *stateme
 // Write the statement as one line, for notes. A truncated line ends in "...". Returns buffer.
 const char *weir_keepalived_text(
 	const struct weir_keepalived_statement *statement, char *buffer, size_t bytes);
-// Parse seconds with a fraction into milliseconds. Reduces a value above one hour, the maximum of
-// Weir, to one hour, and adds a note. Returns false if keepalived ignores the value.
+// Parse seconds with a fraction into milliseconds. Raises a value above 0 to least_ms. Reduces a
+// value above one hour, the maximum of Weir, to one hour, and adds a note. If keepalived ignores
+// the value, adds a note and returns false; *ret_ms is then unchanged.
 bool weir_keepalived_seconds(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint32_t least_ms, uint32_t *ret_ms);
-// Parse a whole number. Returns false if keepalived ignores the value.
+// Parse a whole number. If keepalived ignores the value, adds a note and returns false; *ret is
+// then unchanged.
 bool weir_keepalived_number(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint64_t least, uint64_t most,
 	uint64_t *ret);
 // Parse an address like "192.0.2.1". Outside groups, keepalived ignores a range or mask after the
-// address. Returns 0 or -EINVAL.
+// address; adds a note about it. Returns 0 or -EINVAL.
 int weir_keepalived_address(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *text,
 	struct weir_address *ret);
@@ -83,8 +86,9 @@ struct weir_keepalived_target { // target of a check
 	uint16_t port; // port of the server; 0 = the port of the VIP
 };
 // Choose one of the checkers of a real server, and convert it into a health check. Returns a new
-// reference, or NULL if Weir supports none of the checkers. *ret_any: whether the server has
-// checkers.
+// reference, or NULL if Weir supports none of the checkers, or the port to check is unknown. Sets
+// *ret_any to true if the server has a checker that keepalived uses; otherwise *ret_any is
+// unchanged.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
 	const struct weir_keepalived_defaults *defaults,

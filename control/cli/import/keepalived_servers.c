@@ -189,7 +189,7 @@ static void note_check_port(struct weir_import *import,
 	}
 }
 
-// Use the check of the first real server as the check of the service.
+// Use the first check that was converted as the check of the service. Takes ownership of `check`.
 static void take_check(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *server, json_t *check, uint16_t port) {
 	json_t *used = virtual->service.health_check;

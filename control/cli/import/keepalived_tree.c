@@ -10,7 +10,7 @@
 #include "keepalived_private.h"
 
 #define LINE_BYTES WEIR_KEEPALIVED_LINE_BYTES
-#define DEPTH_MAX 16 // nesting depth of blocks
+#define DEPTH_MAX 16 // maximum nesting depth of blocks; the file itself counts as one
 #define INCLUDES_MAX 8 // nesting depth of includes
 #define FILES_MAX 1000
 #define LOOKS_MAX 4000 // attempts to open included files, successful or not
@@ -48,7 +48,7 @@ struct reader {
 };
 
 #define COMPLAIN(reader, ...) weir_import_error((reader)->import, &(reader)->place, __VA_ARGS__)
-// Add a note about text that keepalived also ignores.
+// Add a note about text that is not read.
 #define SKIP(reader, what, ...) \
 	weir_import_note((reader)->import, &(reader)->place, WEIR_IMPORT_MISSING, what, __VA_ARGS__)
 
@@ -474,7 +474,7 @@ static bool read_sequence(const char *text, struct sequence *ret) {
 }
 
 // If a line begins with a sequence, read the rest of the line once for each number. Returns false
-// if the line has no sequence.
+// if the sequence is invalid or nested too deep.
 static bool repeat(struct reader *reader, const char *line, unsigned int depth) {
 	struct weir_keepalived_expansion *expansion = malloc(sizeof(*expansion));
 	size_t bytes = strcspn(line, ")");
