@@ -41,8 +41,8 @@ struct weir_agents {
 	struct weir_agents_steals *steals;
 	struct weir_agents_sheds *sheds;
 	uv_timer_t timer; // expires when the next entry of the wheel is due
-	// Time when new agents were added to the wheel; 0 = no agent was added since the timer last
-	// ran.
+	// Time when the last configuration added new agents to the wheel; 0 = it added no agent, or
+	// the timer has run since.
 	uint64_t fresh_ms;
 	struct agent **buckets; // hash table by address and port
 	uint32_t bucket_mask;
@@ -282,7 +282,8 @@ static uint32_t most(uint32_t a, uint32_t b) {
 }
 
 // Combines the settings of all backends of an agent. The result has the shortest intervals, the
-// longest timeout, and all fields that any backend requests.
+// longest timeout (which can exceed the interval), the largest `settled`, and all fields that any
+// backend requests.
 static struct weir_agents_probe_settings combine(
 	const struct agent *agent, const struct member *members) {
 	struct weir_agents_probe_settings all = {
@@ -368,8 +369,8 @@ static void keep_or_free(struct weir_agents *agents, struct plan *plan) {
 	}
 }
 
-// Schedules the first probes of new agents: soon if there are few new agents, otherwise spread over
-// the interval of each agent.
+// Schedules the first probes of new agents: 1 ms apart, or evenly spread over the interval of each
+// agent if this interval in ms is below the number of new agents.
 static void start_fresh(struct weir_agents *agents, struct plan *plan) {
 	uint64_t now_ms = read_now_ms();
 

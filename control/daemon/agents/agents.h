@@ -4,25 +4,30 @@
 // solicited and unsolicited answers. There is one UDP socket for each address family, regardless of
 // the number of agents.
 //
-// Probes of an agent are spread over its interval; each probe is sent slightly before the interval
-// ends. An agent without active backends is probed at the longer inactive interval after several
-// consecutive probes have had the same outcome. Backends with the same address and port share one
-// agent, which is probed once for all of them. A server with several addresses is probed at each
-// address, because each address is a path that can fail. Each address has its own balancer ID.
+// The first probes of agents are spread over time. Each later probe is sent up to 1/16 of the
+// interval early, by a random time. An agent without active backends is probed at the longer
+// inactive interval after `settled` consecutive probes have had the same outcome. Backends with the
+// same address and port share one agent, which is probed once for all of them. A server with
+// several addresses is probed at each address, because each address is a path that can fail. Each
+// address has its own balancer ID.
 //
 // An answer is accepted only if all of these conditions hold: it is authentic; it comes from the
 // address that was probed; it contains the balancer ID of the prober; it has the challenge of one
-// of the last two probes to the agent; no other answer with that challenge was accepted before. An
-// unsolicited answer is accepted only if its announced state is newer than the last announced
-// state. All other datagrams are refused: they are counted by reason, and change nothing.
+// of the last two probes to the agent. For a solicited answer, and for an answer from another agent
+// process than the last answer, neither this probe nor a later probe was answered before. Any other
+// unsolicited answer announces a state that is newer than the last announced state. Unsolicited
+// answers are also refused while new states arrive too often. All other datagrams are refused and
+// counted by reason. A refused answer that repeats the last announced state can cause an extra
+// probe. Other refused datagrams change nothing.
 //
 // A steal request requests permission from an agent to move a TCP flow that the backend has
-// possibly not accepted yet. Each request has an id and is sent once. The first answer that arrives
-// in time is accepted if it is authentic, has the id and the flow of the request, and comes from
-// the agent process that the request names. Without such an answer the flow is not moved.
+// possibly not accepted yet. Each request has an id and is sent once. An answer is accepted if it
+// arrives in time, is the first authentic answer with the id and the flow of the request, and comes
+// from the agent process that the request names. Without such an answer the flow is not moved.
 //
 // A shed order makes an agent end connections. The order is sent repeatedly until an answer reports
-// that the order is over. An agent that receives an order again only repeats its answer.
+// that the order is over, or until WEIR_AGENTS_SHED_LATE_MS after its deadline. An agent that
+// receives an order again only repeats its answer.
 //
 // Threads: only the event loop's thread. No globals and no logging: events are reported through
 // callbacks. The event loop calls the callbacks; no function of this module calls them directly.
@@ -41,15 +46,17 @@
 #define WEIR_AGENTS_DETAIL_BYTES 96
 // maximum number of steal requests in flight, to all agents together
 #define WEIR_AGENTS_STEALS_MAX 256u
-// A steal request to an agent is refused if the agent's last answer is older than this.
+// A steal request or shed order is refused if the agent's last accepted answer is older than this.
 #define WEIR_AGENTS_STEAL_ANSWER_MS 60000u
 
 struct weir_agents;
 
 enum weir_agents_outcome {
 	WEIR_AGENTS_ANSWERED,
-	WEIR_AGENTS_SILENT, // no answer within the timeout, or a network error
-	WEIR_AGENTS_UNKNOWN, // this host could not send the probe
+	// No answer within the timeout or before the next regular probe, or a network error.
+	WEIR_AGENTS_SILENT,
+	// This host could not send the probe, has no key, or had no link to the agent (see excuse).
+	WEIR_AGENTS_UNKNOWN,
 };
 
 struct weir_agents_steal { // request: may this TCP flow be moved from this backend?
@@ -62,8 +69,8 @@ struct weir_agents_steal { // request: may this TCP flow be moved from this back
 };
 
 // Called at the end of a request. steal: the request, valid during the call. result: the agent's
-// result, or WEIR_AGENT_STEAL_NO_RESULT if no answer arrived in time; then the caller must not move
-// the flow.
+// result, or WEIR_AGENT_STEAL_NO_RESULT if the request could not be sent, no answer arrived in
+// time, or the agent is no longer configured; then the caller must not move the flow.
 typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms);
 
@@ -74,7 +81,7 @@ typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_
 
 struct weir_agents_shed { // order: end some connections of this backend
 	uint16_t backend; // backend id; the order is sent to the backend's agent
-	uint32_t duration_ms; // time after which the order ends; up to WEIR_AGENT_STEAL_AHEAD_MS
+	uint32_t duration_ms; // time after which the order ends; 1 to WEIR_AGENT_STEAL_AHEAD_MS
 	// As in struct weir_agent_shed.
 	uint32_t count, rate_milli_per_s, keep, idle_ms;
 	char service[WEIR_CONFIG_NAME_BYTES]; // truncated in the message to the agent
@@ -97,14 +104,16 @@ struct weir_agents_shed_result {
 	uint32_t ended;
 };
 
-// Called once when an order has ended, with its result. The callback may call
+// Called once for each order: when an answer reports its end, WEIR_AGENTS_SHED_LATE_MS after its
+// deadline, or when the agent is no longer configured. The callback may call
 // weir_agents_order_shed.
 typedef void (*weir_agents_shed_ended)(void *context, const struct weir_agents_shed *order,
 	const struct weir_agents_shed_result *result);
 
 // Callbacks of this module. They must not call weir_agents_configure or weir_agents_free.
 struct weir_agents_events {
-	// Called when a solicited or unsolicited answer was accepted.
+	// Called when a solicited or unsolicited answer was accepted, unless the same agent process
+	// sent another accepted answer later.
 	void (*report)(void *context, uint16_t backend, const struct weir_report *report);
 	// Called when TCP statistics were accepted for a backend that requests them in `wants`.
 	// NULL = TCP statistics are ignored.
@@ -112,13 +121,14 @@ struct weir_agents_events {
 	// Called when a probe has ended. detail: describes the outcome in one line.
 	void (*probed)(void *context, uint16_t backend, enum weir_agents_outcome outcome,
 		const char *detail, uint32_t duration_ms);
-	// Called when a probe was not answered. If this host had no link to the agent, returns true
-	// and sets `why`: the probe then ends as UNKNOWN, with `why` as its detail. NULL = every
-	// unanswered probe ends as SILENT.
+	// Called for one of the agent's backends before a probe ends as SILENT. If this host had no
+	// link to the agent, returns true and sets `why`: the probe then ends as UNKNOWN, with
+	// `why` as its detail. NULL = never true.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
-	// Called when WEIR_AGENT_SILENT_PROBES consecutive probes of an agent were not answered, if
-	// the agent has answered before.
+	// Called once when WEIR_AGENT_SILENT_PROBES consecutive probes of an agent were not
+	// answered, if the agent has answered a probe before, or if one of its backends has moved
+	// to it from another agent. Called again only after another answered probe or move.
 	void (*lost)(void *context, uint16_t backend);
 	void *context;
 };
@@ -135,22 +145,24 @@ struct weir_agents_target {
 };
 
 struct weir_agents_status { // status of a backend's agent
-	bool answers; // the last probe was answered
+	bool answers; // the last probe that ended was answered; UNKNOWN probes are ignored
 	bool has_answer; // an answer was accepted
 	uint64_t interval_ms; // current interval between probes
 	uint64_t age_ms; // time since the last accepted answer, if has_answer
 	uint64_t agent; // random number of the agent's process, if has_answer
 	uint32_t serial; // serial number of the agent's announced state
-	uint32_t streak; // number of consecutive probes with the outcome of the last probe
+	// number of consecutive probes with the outcome of the last probe, since the agent last got
+	// a backend or weir_agents_hasten was called; UNKNOWN probes are ignored
+	uint32_t streak;
 	uint64_t probes, answered; // probes sent and answered since the agent was configured
 };
 
 struct weir_agents_counts { // counts since the start of this process
-	uint64_t agents; // number of configured agents
+	uint64_t agents; // number of agents that are configured now
 	uint64_t probes;
 	uint64_t answers; // accepted answers, including unsolicited answers
 	uint64_t unasked; // accepted unsolicited answers
-	uint64_t silent; // probes that were not answered in time
+	uint64_t silent; // probes that ended as SILENT
 	uint64_t dropped_fields; // fields with invalid values in answers
 	uint64_t late_ms; // maximum time by which a probe was sent too late
 	uint64_t steals; // number of steal requests
@@ -170,12 +182,13 @@ void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_ke
 
 // Probe the agents of these backends, and no longer probe other agents. Agents that were already
 // configured keep their state. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...),
-// -ENOMEM, or the negative errno of opening a socket. After an error, nothing has changed.
+// -ENOMEM, or the negative errno of opening a socket. After an error, the agents are unchanged.
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
-// Set whether a backend has flows. Until this function is called, a backend counts as a backend
-// without flows. Does nothing for a backend without an agent.
+// Set whether a backend has flows. A backend counts as a backend without flows until this function
+// is called, and again after weir_agents_configure has changed the agent of the backend. Does
+// nothing for a backend without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
 // Set the fields to request for a backend, until the next call of weir_agents_configure. Additional
@@ -201,9 +214,9 @@ void weir_agents_on_steal_ended(
 	struct weir_agents *agents, weir_agents_steal_ended ended, void *context);
 
 // Orders the agent of a backend to end connections. order: copied. The order is sent in the next
-// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal, of which two
-// differ: -EALREADY means that an order for this backend is in flight, and -EBUSY that
-// WEIR_AGENTS_SHEDS_MAX orders are in flight.
+// iteration of the loop. Returns 0, or the errors of weir_agents_request_steal, of which three
+// differ: -EINVAL means that a field of the order is out of its range, -EALREADY that an order for
+// this backend is in flight, and -EBUSY that WEIR_AGENTS_SHEDS_MAX orders are in flight.
 int weir_agents_order_shed(struct weir_agents *agents, const struct weir_agents_shed *order);
 // Set the callback for the end of each order. Call this function before the first order.
 void weir_agents_on_shed_ended(

@@ -8,9 +8,9 @@
 #include <uv.h>
 
 #define JITTER_SHARE 16 // a probe is sent up to 1/16 of the interval early, by a random time
-// time added to the deadline of a probe while its answer may be among unread datagrams
+// A probe's deadline is this time from now while its answer may be among unread datagrams.
 #define WAIT_MORE_MS 4u
-#define MEASURE_MS 1000 // maximum time that an agent takes to measure a new field
+#define MEASURE_MS 1000 // time in which most agents measure a new field
 #define CONFIRM_MS 50 // minimum time between two confirmations of a state that the agent repeats
 // Rate limit of new announced states: a burst of WORDS_AT_ONCE, then one per WORD_MS. Each new
 // state costs an extra probe, a log line and a publication. An agent repeats a refused state until
@@ -45,10 +45,10 @@ struct weir_agents_prober {
 	uint64_t sequence; // sequence number of the last probe
 	uint64_t answer_ns; // when the last answer was accepted
 	uint64_t confirmed_ms; // when the last extra probe, which confirms a state, was sent
-	// Limits the probes that confirm new states: each one adds WORD_MS to this time, and none
-	// is sent if it is too far ahead of now.
+	// Limits the extra probes: each extra probe adds WORD_MS to this time, and no extra probe
+	// is sent while this time is WORDS_AT_ONCE * WORD_MS or more ahead of now.
 	uint64_t words_ms;
-	// serial number of the last state that the agent process with ID last.agent announced
+	// highest serial number in the accepted answers of the agent process with ID last.agent
 	uint32_t serial;
 	uint32_t streak;
 	uint64_t probes, answered;
@@ -80,11 +80,11 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 	return slow ? prober->settings.inactive_interval_ms : prober->settings.interval_ms;
 }
 
-// Schedules the next probe one interval after the time at which this probe was due, not one
-// interval from now. The probes of all agents therefore stay spread over time, even if this process
-// paused and all probes are due at the same time. The wait for an answer ends when the next probe
-// is sent. So one interval is skipped if the next probe would leave the agent less than its timeout
-// to answer this probe.
+// Schedules the next probe one interval, less a random time, after the time at which this probe was
+// due, not one interval from now. The probes of all agents therefore stay spread over time, even if
+// this process paused and all probes are due at the same time. The wait for an answer ends when the
+// next probe is sent. So one interval is skipped if the next probe would leave the agent less time
+// to answer this probe than its timeout, or than about 7/8 of the interval if this is shorter.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober), most_early = interval / JITTER_SHARE;
 	uint64_t early = next_random(prober->probing) % (most_early + 1);
@@ -148,7 +148,7 @@ static void write_probe(const struct weir_agents_prober *prober, uint64_t now_ns
 		.sequence = prober->sequence,
 		.agent = prober->has_last ? prober->last.agent : 0,
 		.clock_ms = (now_ns - probing->started_ns) / 1000000,
-		// This is an upper bound, because some probes are sent earlier.
+		// This is the longest regular interval: some probes are sent earlier.
 		.interval_ms = prober->settings.active ? prober->settings.interval_ms
 						       : prober->settings.inactive_interval_ms,
 		.acknowledged = prober->serial,
@@ -239,7 +239,7 @@ static void start_probe(struct weir_agents_prober *prober, uint64_t now_ms) {
 }
 
 // Returns whether the wait for an answer is over. unread: the answer may be among datagrams that
-// were not read yet; the prober then waits until the next probe is due.
+// were not read yet; the prober then waits longer, until the next probe is due at the latest.
 static bool is_over(const struct weir_agents_prober *prober, uint64_t now_ms, bool unread) {
 	return prober->next_ms <= now_ms || (prober->deadline_ms <= now_ms && !unread);
 }
@@ -311,8 +311,8 @@ static enum weir_agent_refusal judge_unsolicited(
 			return WEIR_AGENT_REFUSAL_SERIAL;
 		}
 	} else if (prober->probe[i].state == PROBE_ANSWERED || is_outdated(prober, answer, i)) {
-		// An answer from another process is accepted only if the previous process did not
-		// answer the probe with this challenge.
+		// An answer from another process is accepted only if no process has answered the
+		// probe with this challenge or a later probe.
 		return WEIR_AGENT_REFUSAL_CHALLENGE;
 	}
 	return may_confirm(prober) ? WEIR_AGENT_REFUSAL_NONE : WEIR_AGENT_REFUSAL_OFTEN;

@@ -2,8 +2,9 @@
 //
 // Agents' probers: each prober probes one weir-agent, checks its answers, and determines when the
 // next probe is due. A prober does not depend on the agent's backends or on other agents. The
-// caller runs the timer: after each call of one of these functions, the caller reads
-// weir_agents_prober_due_ms again, and calls weir_agents_prober_run at that time.
+// caller runs the timer: after each call of weir_agents_prober_start, delay, set, run, take or
+// unsent, the caller reads weir_agents_prober_due_ms again, and calls weir_agents_prober_run at
+// that time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -18,21 +19,20 @@
 struct weir_agents_prober;
 
 // The data that all probers share, owned by the caller. The functions weir_agents_prober_take,
-// weir_agents_prober_run and weir_agents_prober_unsent call the callbacks.
+// take_tcp, run and unsent call the callbacks.
 struct weir_agents_probing {
 	struct weir_agents_sockets *sockets;
 	const struct weir_agent_keys *keys;
 	struct weir_agents_counts *counts;
-	uint64_t started_ns; // start of this process; probes contain the time since then
+	uint64_t started_ns; // time of weir_agents_create; probes contain the time since then
 	uint64_t random; // state of the random numbers for jitter, which need not be secret
-	// Called when an answer was accepted.
+	// Called when an answer was accepted; see report in struct weir_agents_events.
 	void (*report)(void *owner, const struct weir_report *report);
 	// Called when TCP statistics were accepted.
 	void (*tcp)(void *owner, const struct weir_agent_tcp *tcp);
-	// Called when a probe was not answered; see excuse in struct weir_agents_events.
+	// Called before a probe ends as SILENT; see excuse in struct weir_agents_events.
 	bool (*excuse)(void *owner, uint32_t took_ms, uint32_t timeout_ms, char *why, size_t bytes);
-	// Called when a probe has ended. lost: true if this is the WEIR_AGENT_SILENT_PROBES-th
-	// consecutive probe that was not answered since the last answer.
+	// Called when a probe has ended. lost: see lost in struct weir_agents_events.
 	void (*ended)(void *owner, enum weir_agents_outcome outcome, const char *detail,
 		uint32_t duration_ms, bool lost);
 };
@@ -67,16 +67,17 @@ void weir_agents_prober_delay(struct weir_agents_prober *prober, uint64_t delay_
 // measure a field.
 void weir_agents_prober_set(
 	struct weir_agents_prober *prober, const struct weir_agents_probe_settings *settings);
-// Call this function when the agent gets a new backend, which has no report yet. The next call of
-// weir_agents_prober_set then schedules a probe soon. moved: the backend had another agent before,
-// and the reports of that agent are still in use. In this case, the new agent can be reported as
-// lost before its first answer.
+// Call this function when the agent gets a new backend, which has no report yet, or when the agent
+// must be probed again soon. The next call of weir_agents_prober_set then schedules a probe within
+// interval_ms. moved: the backend had another agent before, and the reports of that agent are still
+// in use. In this case, the new agent can be reported as lost before its first answer.
 void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 
 // Returns the time at which weir_agents_prober_run must be called.
 uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);
 // Call this function when the prober is due. If the last probe was not answered in time, ends it.
-// If the next probe is due, adds it to the batch of the sockets. unread: true if the receive buffer
+// If the next probe is due, adds it to the batch of the sockets; without keys, the probe ends at
+// once as UNKNOWN. unread: true if the receive buffer
 // may contain the answer; the prober then waits longer.
 void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread);
 // Process a datagram that came from the agent's address. May add a probe to the batch.

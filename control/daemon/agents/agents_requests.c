@@ -11,7 +11,7 @@ struct slot {
 	struct weir_agents_request request;
 	uint64_t since_ms;
 	uint64_t send_ms; // time to send the request next; UINT64_MAX = it is not sent again
-	uint64_t until_ms; // deadline; 0 = the request has ended
+	uint64_t until_ms; // deadline; 0 = cancelled, or could not be sent
 };
 
 struct weir_agents_requests {

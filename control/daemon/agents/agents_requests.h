@@ -22,8 +22,8 @@ struct weir_agents_requests_of { // pointers are borrowed
 	// Writes the datagram of the request in a slot.
 	void (*encode)(void *context, uint32_t slot, const struct weir_agent_key *key,
 		uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
-	// Called when a request has ended without an answer: at its deadline, because it could not
-	// be sent (only if again_ms is 0), or because it was cancelled. Must call
+	// Called when a request has ended without a final answer: at its deadline, because it could
+	// not be sent (only if again_ms is 0), or because it was cancelled. Must call
 	// weir_agents_requests_remove.
 	void (*over)(void *context, uint32_t slot);
 	void *context;
@@ -47,17 +47,17 @@ void weir_agents_requests_free(struct weir_agents_requests *requests);
 int weir_agents_requests_add(struct weir_agents_requests *requests,
 	const struct weir_agents_peer *peer, struct weir_agents_request *request,
 	uint32_t duration_ms);
-// Returns the slot of a request that was sent, or -ENOENT. A request whose deadline has passed
-// keeps its slot until the next iteration of the loop.
+// Returns the slot of a request that was sent or could not be sent, or -ENOENT. A request whose
+// deadline has passed keeps its slot until the next iteration of the loop.
 int weir_agents_requests_find(
 	const struct weir_agents_requests *requests, const struct weir_agents_request *request);
 bool weir_agents_requests_is_used(const struct weir_agents_requests *requests, uint32_t slot);
-// Returns whether the deadline of the request in this slot has passed, or the request was
-// cancelled.
+// Returns whether the deadline of the request in this slot has passed, or the request was cancelled
+// or has ended because it could not be sent.
 bool weir_agents_requests_is_late(const struct weir_agents_requests *requests, uint32_t slot);
-// Frees the slot of a request. Returns the time in ms since the request was added. Call this
-// function before the callback that reports the result, because that callback may add another
-// request.
+// Frees the slot of a request; no callback is called. Returns the time in ms since the request was
+// added. Call this function before the callback that reports the result, because that callback may
+// add another request.
 uint32_t weir_agents_requests_remove(struct weir_agents_requests *requests, uint32_t slot);
 
 // Call this function when a datagram with this owner could not be sent. Returns false if the

@@ -23,7 +23,7 @@ struct weir_agents_sheds {
 // --- the end of an order ------------------------------------------------------------------
 
 // Returns whether the last answer has the final number of ended connections. The result LATE is not
-// final: an agent sends LATE if the order is no longer in its table.
+// final: an agent also sends LATE if the order is no longer in its table.
 static bool is_final(const struct weir_agents_shed_result *result) {
 	return result->over && result->result != WEIR_AGENT_SHED_LATE;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agents' sheds: the orders to agents to end connections. An order is sent repeatedly until an
-// answer reports that the order is over.
+// answer reports that the order is over, or until WEIR_AGENTS_SHED_LATE_MS after its deadline.
 //
 // Threads: only the event loop's thread.
 #pragma once

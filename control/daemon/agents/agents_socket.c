@@ -11,8 +11,7 @@
 #include "socket_buffers.h"
 
 #define BATCH 64u // maximum number of datagrams per system call
-// Maximum number of batches that are read in one iteration of the loop, so that other handles can
-// run.
+// Maximum number of batches that are read from a socket at once, so that other handles can run.
 #define READS_OF_A_TURN 16u
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \
@@ -114,7 +113,7 @@ static bool read_batch(struct one_socket *one) {
 	return n == (int)BATCH;
 }
 
-// Reads batches up to the limit for one iteration. Returns whether more datagrams may be waiting.
+// Reads at most READS_OF_A_TURN batches. Returns whether more datagrams may be waiting.
 static bool read_some(struct one_socket *one) {
 	uint32_t reads = 0;
 

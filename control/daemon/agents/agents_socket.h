@@ -22,7 +22,8 @@ struct weir_agents_socket_events {
 	// whole datagram; if it is above WEIR_AGENT_MESSAGE_BYTES, `bytes` may be truncated.
 	void (*received)(void *context, const struct weir_address *address, uint16_t port,
 		const uint8_t *bytes, size_t count);
-	// Called after the last datagram that is read in this iteration of the loop.
+	// Called after the event loop has read a readable socket; weir_agents_sockets_read does not
+	// call it.
 	void (*received_all)(void *context);
 	// Called for a datagram of the batch that could not be sent. owner: as in
 	// weir_agents_sockets_add. error: -EAGAIN if the send buffer is full, or another negative
@@ -38,16 +39,17 @@ int weir_agents_sockets_create(uv_loop_t *loop, const struct weir_agents_socket_
 int weir_agents_sockets_open(struct weir_agents_sockets *sockets, uint8_t family);
 
 // Adds a datagram to the batch, and returns the memory for its bytes. owner: passed to `unsent`. A
-// full batch is sent first. The socket for the family of the address must be open
-// (weir_agents_sockets_open).
+// full batch is sent first, which may call `unsent`. Call weir_agents_sockets_open for the family
+// of the address before.
 uint8_t *weir_agents_sockets_add(struct weir_agents_sockets *sockets,
 	const struct weir_address *address, uint16_t port, void *owner);
-// Send the batch. Calls `unsent` for each datagram that could not be sent; `unsent` must not call
-// weir_agents_sockets_add.
+// Send the batches of both families. Calls `unsent` for each datagram that could not be sent;
+// `unsent` must not call weir_agents_sockets_add.
 void weir_agents_sockets_flush(struct weir_agents_sockets *sockets);
-// Reads the received datagrams, up to the limit for one iteration of the loop. Returns whether more
+// Reads the received datagrams of both sockets, up to a limit for each call. Returns whether more
 // datagrams may be waiting.
 bool weir_agents_sockets_read(struct weir_agents_sockets *sockets);
 
-// Free the sockets. The libuv handles are closed in the next iterations of the loop.
+// Free the sockets. The libuv handles are closed in the next iterations of the loop. NULL is
+// allowed.
 void weir_agents_sockets_free(struct weir_agents_sockets *sockets);

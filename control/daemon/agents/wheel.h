@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Timing wheel: one timer serves thousands of timeouts. Adding, removing and expiring an entry cost
-// O(1). An entry expires up to WEIR_WHEEL_TICK_MS late, never early.
+// Timing wheel: one timer serves thousands of timeouts. Adding and removing an entry cost O(1).
+// Expiring also scans the entries of the same slot that are due in a later revolution. An entry
+// expires up to WEIR_WHEEL_TICK_MS late, never early.
 //
 // Threads: one. No clock: the time is an argument in milliseconds, and never decreases.
 #pragma once
@@ -28,8 +29,8 @@ struct weir_wheel {
 
 void weir_wheel_init(struct weir_wheel *wheel, uint64_t now_ms);
 
-// Add an entry, or change the time of an entry. due_ms: if in the past, the entry is due
-// immediately.
+// Add an entry, or change the time of an entry. due_ms: if in the past, the entry is due at the
+// first tick that has not been processed.
 void weir_wheel_set(struct weir_wheel *wheel, struct weir_wheel_entry *entry, uint64_t due_ms);
 void weir_wheel_clear(struct weir_wheel *wheel,
 	struct weir_wheel_entry *entry); // an entry that is not in a wheel is allowed
