@@ -47,7 +47,7 @@ void weir_capacity_table_free(struct weir_capacity_table *table); // NULL is all
 
 struct weir_host_cpus weir_host_cpus_of(const struct weir_report *report);
 
-// Returns source NONE if the CPUs are not known. table: NULL = empty table.
+// Returns source NONE if the number of CPUs or their speed is not known. table: NULL = empty table.
 struct weir_capacity weir_capacity_of(
 	const struct weir_capacity_table *table, const struct weir_host_cpus *host);
 

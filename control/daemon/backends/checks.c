@@ -39,8 +39,8 @@ static void add_agent_check(const struct weir_config_service *service,
 }
 
 // Returns the state that the backend has announced. A response without X-Weir-State withdraws this
-// state. Returns NONE if agents report the state, because then responses do not contain the state,
-// and must not withdraw it.
+// state. Returns NONE if agents or agent-checks report the state, because then responses do not
+// contain the state, and must not withdraw it.
 static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
@@ -82,8 +82,8 @@ static void add_target(const struct weir_states *states, const struct weir_confi
 	(*n)++;
 }
 
-// Returns the check of a service. A check of type agent gets the port and the interval of the
-// agent.
+// Returns the check of a service. A check of type agent gets the port, the interval and the timeout
+// of the agent.
 static struct weir_config_health_check check_of(const struct weir_config_service *service) {
 	struct weir_config_health_check check = service->health_check;
 

@@ -13,12 +13,13 @@
 #include "states.h"
 #include "tables.h"
 
-// Check the backends of this configuration and no others. A new check starts with the state that
-// the backend has in states.h. Call after weir_states_configure. Returns 0 or negative errno.
+// Check the backends of this configuration and no others. A new health check starts with the
+// verdict that the backend has in states.h; a new agent-check starts with UNKNOWN. Call after
+// weir_states_configure. Returns 0 or negative errno.
 int weir_checks_configure(struct weir_health *health, const struct weir_states *states,
 	const struct weir_tables *tables, const struct weir_config *config);
 // Sets the intervals of the checks. Far backends, which will probably not be used soon
-// (weir_tables_backend_is_far), are checked less often. tables NULL: no backend is far. Call after
+// (weir_tables_backend_is_far), are checked less often. tables NULL: nothing changes. Call after
 // each publication. Also call every second, because weir_tables_tick also publishes.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
@@ -31,7 +32,7 @@ uint64_t weir_checks_unchecked_ms(
 
 struct weir_unchecked {
 	uint32_t backends; // number of unchecked backends
-	// If backends > 0: one line with the services, and the reason for one of the backends.
+	// If backends > 0: one line with the first services and the reason for one of the backends.
 	char text[WEIR_UNCHECKED_BYTES];
 };
 // Counts and describes the unchecked backends of a service, or of all services (service < 0).
@@ -45,7 +46,8 @@ void weir_checks_count(const struct weir_health *health, const struct weir_table
 
 struct weir_checks_log { // zero-initialized
 	uint32_t backends; // unchecked backends in the last log line
-	uint64_t since_ms; // when the first backend became unchecked
+	// time of the first log line about unchecked backends after all checks had results
+	uint64_t since_ms;
 	uint64_t logged_ms; // time of the last log line
 };
 // Logs the unchecked backends when their number has changed: one line for all backends, and at most

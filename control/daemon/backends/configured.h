@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Iterates over the backends of a configuration that have an id in the tables, in file order:
+// Iterates over the backends of a configuration that have an id in the tables, in file order. The
+// configuration and the tables are borrowed:
 //
 //   struct weir_configured of = weir_configured_begin(tables, config);
 //   while (weir_configured_next(&of)) { ... of.service, of.backend ... }

@@ -321,8 +321,8 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(of->tables, id, &state) < 0) {
 		return false;
 	}
-	// When the phase DRAINING is over, the flows of a removal have ended. The clients of these
-	// flows get RSTs until removal_until_ns.
+	// In the phase after DRAINING, the flows of a removal have ended, and their clients get
+	// RSTs until removal_until_ns.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
 	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables);
 	if (!drained && now_ns < state.removal_until_ns) {

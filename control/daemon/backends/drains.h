@@ -51,12 +51,14 @@ struct weir_drains_of { // what a tick uses
 // Ends the drains that are due; call about every 100 ms. Also ends the drains of services, VIPs,
 // removed services and removed binds, which are listed only in the tables. While no dataplane is
 // attached, the number of flows is unknown, so drains end only at their deadlines. One call
-// examines at most WEIR_DRAINS_LINES / workers backends and as many services; the next call
-// continues with the following backends and services. Returns whether the tables must be published.
+// examines at most WEIR_DRAINS_LINES / workers backends, as many services with drained binds, and
+// as many services with removals. The next call continues with the following backends and services.
+// Returns whether the tables must be published.
 #define WEIR_DRAINS_LINES 16384u // cache lines of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 
-// Returns what happens to a service's flows at the deadline of its drain.
+// Returns what happens to a service's flows at the deadline of its drain: KEEP if the service has
+// no configuration.
 enum weir_config_at_deadline weir_drains_at_deadline(
 	const struct weir_tables *tables, const char *service);
 // Returns what happens to a backend's flows at the deadline of its drain. The result is KEEP for a

@@ -2,10 +2,11 @@
 //
 // Links: determines whether a missing link explains that a check failed, or that an agent does not
 // answer. While the port to a backend has no link, a failure is not evidence that the backend is
-// down. A failure within one timeout after the link is up again is not evidence either, because the
-// next hop must be resolved again. After a link comes up, addresses, routing protocols and taps
-// also need some time. So if the kernel has lost the route to the backend, or the MAC address of
-// the gateway, the timeout begins when the kernel has both again.
+// down. A failed check that began within one timeout after the link is up again is not evidence
+// either, because the next hop must be resolved again. After a link comes up, addresses, routing
+// protocols and taps also need some time. So if the kernel has lost the route to the backend, or
+// the MAC address of the gateway, the timeout begins when the kernel has both again, at the latest
+// WEIR_LINKS_ROUTE_MS after the link is up.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -41,15 +42,15 @@ struct weir_links_of {
 
 // Reads the links of all ports. Call about every 100 ms. now_ms: monotonic, as the loop's time.
 void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms);
-// Reads the link of a port again, or the links of all ports if port is below 0. Does not read a
-// link that was down when it was last read. Call before weir_links_excuse: a link may have failed
-// since it was last read, and without a link some checks fail within microseconds.
+// Reads the link of a port again, or the links of all ports if the port is unknown or -1. Does not
+// read a link that was down when it was last read. Call before weir_links_excuse: a link may have
+// failed since it was last read, and without a link some checks fail within microseconds.
 void weir_links_update(
 	struct weir_links *links, struct weir_links_of of, int port, uint64_t now_ms);
 
 struct weir_links_failure {
-	// Path of the packets. If its port is below 0, the port is unknown. A failure is then
-	// explained only if the links of all ports explain it.
+	// Path of the packets. If its port is below 0 or not in struct weir_links, the port is
+	// unknown. A failure is then explained only if the links of all ports explain it.
 	struct weir_way way;
 	uint64_t began_ms; // start of the check
 	uint32_t timeout_ms; // timeout of the check

@@ -67,8 +67,8 @@ static uint32_t first_owner(const struct weir_next_hops *hops, const struct weir
 	return low;
 }
 
-// If there were too many log lines in this second, counts a change instead of logging it. Returns
-// whether the change was counted.
+// If there were too many log lines in this second, counts a change to or from an unresolved next
+// hop instead of logging it. Returns whether the change was counted.
 static bool is_counted(struct weir_next_hops *hops, const struct weir_backend_state *backend,
 	const struct weir_next_hop *hop, const char *why) {
 	struct lines *lines = &hops->lines;
@@ -140,7 +140,7 @@ static bool is_owner(
 	return i < hops->owner_count && order_by_address(&hops->owners[i], &key) == 0;
 }
 
-// Get the backend of an owner. Returns false if the id was reused since the owners were listed.
+// Get the backend of an owner. Returns false if the id is unused now, or has another address.
 static bool get_backend(const struct weir_next_hops *hops, const struct owner *owner,
 	struct weir_backend_state *ret) {
 	return weir_tables_backend(hops->tables, owner->backend, ret) == 0 &&
@@ -209,7 +209,7 @@ bool weir_next_hops_find(
 	return weir_neighbours_find(hops->neighbours, address, ret);
 }
 
-// Returns the last port to a backend with this address, as index + 1; 0 = unknown.
+// Returns the last port to a backend, as index + 1; 0 = unknown. address: address of the backend.
 static uint8_t last_port(
 	const struct weir_next_hops *hops, const struct weir_address *address, uint16_t id) {
 	struct weir_next_hop hop;

@@ -19,7 +19,7 @@
 
 struct weir_next_hops;
 
-// states, health: borrowed. changed: called when the tables must be published. Returns 0 or
+// log, states, health: borrowed. changed: called when the tables must be published. Returns 0 or
 // negative errno.
 int weir_next_hops_create(uv_loop_t *loop, struct weir_log *log, struct weir_states *states,
 	struct weir_health *health, void (*changed)(void *context), void *context,
@@ -34,12 +34,13 @@ void weir_next_hops_free(struct weir_next_hops *hops);
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
 // Returns the path of packets to a backend. Without a route through a port, the result has the port
-// of the backend's last next hop. The port is -1 if the backend has had no next hop since the start
-// of this process.
+// of the backend's last next hop. The port is -1 if neither the tables nor this process have had a
+// next hop of the backend, or if the id is unused.
 struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
-// Maximum number of log lines about next hops in a second. The number of further changes is logged
-// in one line.
+// Maximum number of log lines in a second about next hops that become resolved or unresolved. The
+// number of further changes is logged in one line for each kind. Lines about other changes of
+// resolved next hops are not limited.
 #define WEIR_NEXT_HOPS_LINES 20u
 // Logs the number of changes that were not logged one by one. Call every second.
 void weir_next_hops_second(struct weir_next_hops *hops);

@@ -2,9 +2,9 @@
 //
 // Outliers: ejects backends whose connections fail or whose hosts reject tunnel packets, and
 // readmits them later. The settings are in `outlier_ejection` of the service; a service without
-// these settings causes no work. This module reads the workers' counters, and gets ICMP errors from
-// rejections.h. policy/ejection.h determines which backends are ejected. Ejections end when this
-// process ends.
+// these settings, or with only one backend, causes no work. This module reads the workers'
+// counters, and gets ICMP errors from rejections.h. policy/ejection.h determines which backends are
+// ejected. Ejections end when this process ends.
 //
 // Threads: only the event loop's thread. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -21,7 +21,7 @@ struct weir_outliers;
 
 struct weir_outliers_status {
 	uint64_t left_ms; // remaining time of the ejection; 0 = not ejected
-	uint64_t ejections; // ejections since this process was started
+	uint64_t ejections; // ejections since weir_outliers_follow added the backend
 };
 
 // states: borrowed; ejections are recorded in the history of states. Returns 0 or -ENOMEM.
@@ -30,12 +30,14 @@ int weir_outliers_create(
 void weir_outliers_free(struct weir_outliers *outliers); // NULL is allowed
 
 // Applies a configuration and its tables (borrowed until the next call). Backends that are also in
-// the previous configuration keep their state. Returns 0, or -ENOMEM: then no backend is ejected.
+// the previous configuration, with the same address, keep their state. Returns 0, or -ENOMEM: then
+// no backend is ejected.
 int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tables,
 	const struct weir_config *config);
 
-// Reads the counters of the workers, and ejects and readmits backends. Call once a second while a
-// dataplane is attached. Returns whether the tables must be published.
+// Reads the counters of the workers, and ejects and readmits backends. Call once a second. Does
+// nothing while no dataplane is attached, so no ejection ends then. Returns whether the tables must
+// be published.
 bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms);
 
 // Record that the backend's host rejected a tunnel packet of this flow. flow: hash of the flow.
@@ -43,8 +45,8 @@ bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms);
 void weir_outliers_unreachable(struct weir_outliers *outliers, uint16_t backend,
 	enum weir_unreachable_kind kind, uint32_t flow, uint64_t now_ms);
 
-// Ends the ejection of a backend on request of an operator. Does nothing if the backend is not
-// ejected.
+// Ends the ejection of a backend on request of an operator. The caller must publish the tables.
+// Does nothing if the backend is not ejected.
 void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t backend);
 
 // Returns 0, or -ENOENT: the backend cannot be ejected.

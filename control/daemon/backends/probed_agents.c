@@ -24,7 +24,7 @@ struct backend { // data of one backend id
 	uint64_t silent_ms;
 	uint64_t identity; // identity of the backend whose flows are counted here
 	uint64_t new_flows; // number of new flows of the backend at the last check
-	uint64_t flows_ms; // time of the last flow, 0 = never
+	uint64_t flows_ms; // when the backend was last seen with flows, 0 = never
 	uint32_t interval_ms, inactive_interval_ms;
 	uint32_t wants; // fields that Weir itself uses, without an operator's request
 	uint64_t requested_until_ms; // end of an operator's request for utilization; 0 = no request
@@ -200,8 +200,8 @@ static uint32_t wants_of(const struct backend *backend) {
 	       (backend->figures_until_ms > 0 ? figures : 0);
 }
 
-// Keeps the TCP statistics of a backend if they are still requested, and frees them otherwise. If
-// out of memory, the backend has no TCP statistics.
+// Keeps or allocates the TCP statistics of a backend if they are requested, and frees them
+// otherwise. If out of memory, the backend has no TCP statistics.
 static void set_tcp(struct backend *backend, bool wanted) {
 	if (!wanted) {
 		free(backend->tcp);

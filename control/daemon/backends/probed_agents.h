@@ -23,7 +23,7 @@ struct weir_probed_agents;
 #define WEIR_AGENT_STATES(X) \
 	X(NONE, "none") /* the service has no agents */ \
 	X(NO_KEYS, "no-keys") /* weir-control has no keys: no agent is probed */ \
-	X(STARTING, "starting") /* has not answered yet */ \
+	X(STARTING, "starting") /* has not answered yet, and is not silent yet */ \
 	X(ANSWERS, "answers") \
 	X(SILENT, "silent") /* WEIR_AGENT_SILENT_PROBES probes in a row were not answered */
 
@@ -40,8 +40,8 @@ int weir_probed_agents_create(uv_loop_t *loop, struct weir_log *log, struct weir
 	struct weir_probed_agents **ret);
 void weir_probed_agents_free(struct weir_probed_agents *probed); // NULL is allowed
 
-// Probe the agents of this configuration, and reread the keys. Call after the health checks have
-// been configured. tables: borrowed until the next call. Returns 0 or negative errno.
+// Probe the agents of this configuration, and reread the keys. Call after the health checks and the
+// reports have been configured. tables: borrowed until the next call. Returns 0 or negative errno.
 int weir_probed_agents_configure(struct weir_probed_agents *probed, struct weir_tables *tables,
 	const struct weir_config *config);
 // Reread the keys, if the configuration has agents. A failure is logged, and the previous keys stay
@@ -76,12 +76,12 @@ uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
 // Requests from the agent of a backend the values that are used to judge a canary. A request is
-// valid for some seconds, so call this function once a second. Does nothing for a backend without
+// valid for 10 s, so call this function once a second. Does nothing for a backend without
 // an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
-// Call once a second: finds the active backends, and logs agents that become silent or answer
-// again.
+// Call once a second: finds the active and the idle backends, ends requests, and logs agents that
+// become silent or answer again.
 void weir_probed_agents_second(struct weir_probed_agents *probed);
 
 // Returns the state of a backend's agent. *ret_age_ms: time since the agent's last answer;
@@ -90,8 +90,8 @@ enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
 // Gets the TCP statistics of a backend. Returns 0; -ENOENT if no statistics are requested; or
-// -EAGAIN if the last statistics are too old: older than four times the longest interval between
-// probes.
+// -EAGAIN if no statistics have arrived, or the last ones arrived longer ago than four times
+// inactive_interval_ms.
 int weir_probed_agents_tcp(
 	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);
 

@@ -47,6 +47,6 @@ void weir_quorums_fini(struct weir_quorums *quorums);
 void weir_quorums_tick(struct weir_quorums *quorums, const struct weir_tables *tables);
 
 // Returns the state of a service with its current eligible backends, which the next tick reports: 1
-// = up, 0 = down, negative = no tick has processed the service yet.
+// = up, 0 = down, negative = no tick has processed the service yet, or the service was removed.
 int weir_quorums_is_up(
 	const struct weir_quorums *quorums, const struct weir_tables *tables, uint16_t id);

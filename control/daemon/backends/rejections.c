@@ -8,7 +8,8 @@
 #include "configured.h"
 #include "forwarding.h"
 
-// maximum number of comparisons per tick, because thousands of services can use the same address
+// A tick reads no further message after this number of comparisons, because thousands of services
+// can use the same address.
 #define WORK_PER_TICK 20000u
 
 struct owner { // a backend and its address

@@ -8,12 +8,13 @@
 // Errors about fragments do not count, because clients could cause them with packets of 1,280
 // bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole packet.
 //
-// An error counts for every backend with the host's address and a forwarding mode with the same
-// outer protocol, in any service. A host sends too few ICMP errors to wait for one error per
+// An error counts for every backend with the host's address, the same forwarding (mode, GUE port,
+// GRE key) and a bind of the same inner address family, in any service with unreachable_flows above
+// 0. A host sends too few ICMP errors to wait for one error per
 // service: Linux sends six errors, then one per second.
 //
-// At most WEIR_REJECTIONS_MESSAGES messages of each family are read at a time. In a flood, further
-// messages are lost, and ejection takes longer.
+// One tick reads at most WEIR_REJECTIONS_MESSAGES messages of each family, and fewer if many
+// services use the same address. In a flood, further messages are lost, and ejection takes longer.
 //
 // Threads: only the event loop's thread.
 #pragma once

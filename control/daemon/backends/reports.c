@@ -28,11 +28,9 @@ struct entry { // data of one backend id
 	uint64_t generation;
 	uint64_t identity;
 	uint32_t wants; // fields that are used regardless of the policy
-	// Estimated number of balancers in the fleet that use the backend. If each worker has its
-	// own limit: estimated number of their workers.
-	uint32_t divisor;
+	uint32_t divisor; // estimated number of balancers in the fleet that use the backend
 	uint32_t limit; // limit that the backend reported, for all balancers together; 0 = none
-	uint32_t share; // this instance's (or each worker's) share of `limit`; 0 = no limit
+	uint32_t share; // this instance's share of `limit`; 0 = no limit
 	bool requests; // each flow of the backend's service is one request
 	uint32_t weight; // weight that the backend reported; WEIR_WEIGHT_UNSET = none
 	// Reported percentage of the configured weight; it replaces `weight`. Below 0 = none.
@@ -213,8 +211,8 @@ static void take_queue(
 }
 
 // Updates the mean time between the ends of two successive connections. While connections wait in
-// the accept queue, this time is measured. Otherwise it is computed from the number of connections
-// that the backend serves at the same time.
+// the accept queue, this time is measured. Otherwise it is computed from the service time and the
+// number of connections that the backend serves at the same time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
 	const uint32_t queue = WEIR_REPORT(QUEUE), count = WEIR_REPORT(SERVICE_COUNT);
@@ -247,8 +245,8 @@ static void take_weight(
 	entry->percent = percent && !absolute ? report->weight_percent : -1;
 }
 
-// Sets the automatic weight of a backend. Returns the source of its capacity, or NONE if the weight
-// is not automatic.
+// Sets the automatic weight of a backend. Returns the source of its capacity, or NONE if the
+// capacity is not known or the weight is not automatic.
 static enum weir_capacity_source write_auto_weight(struct weir_reports *reports, uint16_t id) {
 	const struct weir_capacity capacity =
 		weir_capacity_of(reports->speeds, &reports->entries[id].host);
@@ -387,7 +385,7 @@ uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t i
 }
 
 // Withdraws the values of a source that the service no longer uses. by: name of the source, "" =
-// none. load: whether the source reported a load.
+// none. load: whether the value is a limit, an accept queue or a weight.
 static void drop_source(struct weir_reports *reports, const struct weir_config_service *service,
 	uint16_t id, const char *by, bool load) {
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // copy: the calls below may clear `by`
@@ -442,7 +440,7 @@ static void configure_backend(struct weir_reports *reports,
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
 
-// Returns the number of all balancers of the fleet.
+// Returns the number of all balancers of the fleet, at least 1.
 static uint32_t all_sharers(const struct weir_config *config) {
 	uint32_t balancers = config->instance.clients * config->instance.members;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reports: receives all reports of a backend about itself, in any format (the agent's datagrams, an
-// agent-check line, headers of a health check's answer, weirctl).
+// agent-check line, headers of a health check's answer, exit status of a check program, weirctl).
 //   state of the host, states of ports           --> states (announced.h)
 //   load                                         --> estimates
 //   limit, accept queue, weight, number of CPUs  --> tables
@@ -10,8 +10,9 @@
 // bind of its service covers. So if the server on port 80 stops, services on other ports of the
 // host stay in use. After a reload, the states of ports are evaluated for the new binds.
 //
-// Limit: divided by the number of balancers in the fleet and by the number of their workers; with
-// subsets, by the average number of balancers (or workers) that use a backend.
+// Limit: divided by the number of balancers in the fleet; with subsets, by the average number of
+// balancers that use a backend. If each flow is a request and the backend reports its active
+// requests, the share also depends on these (weir_reports_share).
 //
 // Accept queue: when the queue reaches accept_queue_percent of its limit, the backend is at its
 // limit until the queue is below half of this percentage.
@@ -34,8 +35,9 @@
 #include "states.h"
 #include "tables.h"
 
-// A report expires after this time, or after four times the longest interval of the service's
-// probes and checks if that is longer. A lost agent is detected earlier.
+// All values of a backend, except the CPUs, expire this time after its last report from any source,
+// or four times the longest interval of the service's probes and checks if that is longer. A lost
+// agent is detected earlier.
 #define WEIR_REPORTS_EXPIRE_MS 180000u
 #define WEIR_REPORTS_SOURCE_BYTES 16
 
@@ -44,7 +46,8 @@ struct weir_reports;
 // Called when the tables have changed and must be published.
 typedef void (*weir_reports_changed)(void *context);
 
-// Called after a report with a full accept queue was applied.
+// Called after a report was applied, from any source, if the backend is now at its limit because of
+// its accept queue.
 typedef void (*weir_reports_full)(void *context, uint16_t backend);
 
 struct weir_reports_status {
@@ -52,7 +55,7 @@ struct weir_reports_status {
 	const char *source; // source of the last report
 	uint64_t age_ms;
 	uint32_t max_active_flows; // limit of the backend, for all balancers together; 0 = none
-	bool at_limit; // the accept queue is full
+	bool at_limit; // because of the accept queue
 	// Mean time in seconds between the ends of two successive connections, as a moving average
 	// (steal_duration.h). Below 0 = unknown.
 	double service_s;
@@ -85,15 +88,16 @@ const char *weir_reports_why(const struct weir_reports *reports);
 // and accept queue are withdrawn.
 void weir_reports_source_gone(struct weir_reports *reports, uint16_t backend, const char *source);
 
-// Call once a second: removes expired reports.
+// Call once a second: removes expired reports, and applies reported percentages to changed weights.
 void weir_reports_second(struct weir_reports *reports, uint64_t now_ms);
 
 // Returns the report fields of a backend that are used, and therefore requested from its agent: the
-// fields of the policy in use and, if the service has automatic weights, the number of CPUs, their
-// frequency and their speed. Returns 0 for an unused id.
+// fields of the policy in use, and the fields that the settings of the service need
+// (weir_reports_wants). Returns 0 for an unused id.
 uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t backend);
 
-// Returns whether the accept queue of a backend is full. Faster than weir_reports_status.
+// Returns whether a backend is at its limit because of its accept queue. Faster than
+// weir_reports_status.
 bool weir_reports_at_limit(const struct weir_reports *reports, uint16_t backend);
 // Returns 0, -ENOENT (no report, or no backend with this id).
 int weir_reports_status(

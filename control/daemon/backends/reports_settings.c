@@ -18,7 +18,6 @@ static bool has_auto_weights(const struct weir_config_service *service) {
 	return false;
 }
 
-// Returns the report fields that the service uses regardless of its policy.
 uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	uint32_t wants = WEIR_REPORT(MAX_ACTIVE);
 
@@ -38,7 +37,7 @@ uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	return wants;
 }
 
-// The fields of the limit, the accept queue and the weight, which every service uses.
+// The fields of the limit, the accept queue and the weight. They count as used in every service.
 #define ALWAYS_USED \
 	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
 		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
@@ -59,10 +58,10 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 	return fields;
 }
 
-// Returns the lifetime of a report. It is longer than the longest interval of probes and checks,
-// because reports arrive only in replies to probes and checks.
+// The lifetime is longer than the longest interval of probes and checks, because an unchanged
+// backend reports only in replies to probes and checks.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
-	// If the service has agents, this is also the interval of checks.
+	// If the service has agents, this is also the interval of the checks of idle backends.
 	uint32_t slowest = service->agent.inactive_interval_ms;
 
 	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
@@ -74,8 +73,7 @@ uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
 		       : WEIR_REPORTS_EXPIRE_MS;
 }
 
-// Returns the number by which a limit is divided. With subsets, only some balancers of the fleet
-// use each backend.
+// With subsets, only some balancers of the fleet use each backend.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers) {
 	const struct weir_config_subset *subset = &service->subset;
 	uint64_t users = sharers;
@@ -108,8 +106,6 @@ static bool is_http(const char *source) {
 	return false;
 }
 
-// Returns false if the source is a health check, but the service does not (or no longer) read load
-// reports from the responses to its checks.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source) {
 	return !is_http(source) || service->health_check.orca;
 }
@@ -118,8 +114,6 @@ bool weir_reports_source_keeps(const char *source) {
 	return strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0;
 }
 
-// Returns whether the settings of the service still allow reports from this source. If not, the
-// values of the source must be withdrawn now, because no later report can withdraw them.
 bool weir_reports_have_source(const struct weir_config_service *service, const char *source) {
 	enum weir_config_check type = service->health_check.type;
 

@@ -18,16 +18,18 @@ uint32_t weir_reports_wants(const struct weir_config_service *service);
 uint32_t weir_reports_used(uint32_t wants, bool limited);
 // Returns the lifetime of a report in milliseconds.
 uint64_t weir_reports_expire_ms(const struct weir_config_service *service);
-// Returns the number of balancers (or workers) in the fleet that use a backend. sharers: number of
-// all balancers, or of all their workers.
+// Returns the average number of balancers in the fleet that use a backend, rounded up, at least 1.
+// sharers: number of all balancers.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers);
-// Returns the share of this instance (or worker) of a backend's limit; 0 = no limit. divisor: above
-// 0. held: requests of this instance at the backend. active: active requests that the backend
-// reported. If active is below 0 (not reported), the share is limit / divisor. Otherwise the share
-// is `held` plus an equal part of the unused limit. Then the shares of all instances add up to the
-// backend's limit, and each report adapts the shares to the current flows.
+// Returns the share of this instance of a backend's limit; 0 = no limit. divisor: above 0. held:
+// requests of this instance at the backend. active: active requests that the backend reported. If
+// active is below 0 (not reported), the share is limit / divisor. Otherwise the share is `held`
+// plus an equal part of the unused limit. The shares of all instances then add up to about the
+// backend's limit, and each report adapts the shares to the current flows. The share is rounded
+// down; it is at least 1 and at most the limit.
 uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held);
-// Returns whether the service still reads load from the answers of this source.
+// Returns false if the source is an HTTP or gRPC check, but the service does not (or no longer)
+// read load reports (ORCA) from the answers to its checks.
 bool weir_reports_read_load(const struct weir_config_service *service, const char *source);
 // Returns whether values of this source stay when the next report omits them. True for an
 // agent-check: a line contains only the keywords that changed, as in HAProxy.

@@ -20,7 +20,7 @@ struct entry { // data of one backend id
 	struct weir_address address;
 	struct weir_health_facts facts;
 	enum weir_health_state state;
-	uint64_t since_ms; // time of the last change, monotonic
+	uint64_t since_ms; // when the backend was added or its state last changed, monotonic
 	char why[WEIR_STATES_WHY_BYTES];
 };
 
@@ -29,14 +29,14 @@ struct weir_states {
 	weir_states_changed changed;
 	weir_states_recheck recheck; // NULL = none
 	weir_states_moved moved; // NULL = none
-	void *context; // context of both callbacks
+	void *context; // context of these callbacks
 	struct weir_tables *tables; // NULL until the first weir_states_configure
 	struct entry *entries; // indexed by backend id
 	uint32_t ids;
 	uint64_t generation;
 	struct weir_states_change history[WEIR_STATES_HISTORY];
-	// Number of changes since the start. Change n is stored at the index n %
-	// WEIR_STATES_HISTORY.
+	// Number of changes and events since the start. Number n (from 0) is stored at the index n
+	// % WEIR_STATES_HISTORY.
 	uint64_t changes;
 };
 
@@ -91,8 +91,8 @@ static void remember(struct weir_states *states, const struct weir_backend_state
 	snprintf(change->why, sizeof(change->why), "%s", why);
 }
 
-// Sets the facts of a backend, computes the state from the facts, and writes the state to the
-// tables.
+// Sets the facts of a backend and computes the state from the facts. If the state in the tables
+// differs, writes it to the tables, records and logs the change, and calls the callbacks.
 static void settle(struct weir_states *states, uint16_t id, struct weir_health_facts facts,
 	const char *source, const char *why) {
 	struct entry *entry = &states->entries[id];

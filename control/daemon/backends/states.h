@@ -19,11 +19,11 @@
 
 #define WEIR_STATES_WHY_BYTES 96
 #define WEIR_STATES_EVENT_BYTES 320 // size of the text of an event, which can name binds
-#define WEIR_STATES_HISTORY 1024u // number of changes kept, of all backends together
+#define WEIR_STATES_HISTORY 1024u // number of changes and events kept, of all backends and services
 
 struct weir_states;
 
-// Called when a state in the tables has changed and must be published.
+// Called when a state in the tables has changed, which must be published.
 typedef void (*weir_states_changed)(void *context);
 
 // Called when a backend with checks is no longer announced as down. Its server may have been
@@ -43,8 +43,11 @@ typedef void (*weir_states_moved)(void *context, const struct weir_states_transi
 struct weir_states_status {
 	struct weir_health_facts facts;
 	enum weir_health_state state;
-	uint64_t since_ms; // time in this state; at most the uptime of this process
-	const char *why; // reason of the last change; "" = no change since the start
+	// time in this state, at most the time since this process added the backend
+	uint64_t since_ms;
+	// Reason of the last change, valid until the next change; "" = no change since this process
+	// was started or the backend was added.
+	const char *why;
 };
 
 struct weir_states_change {
@@ -68,8 +71,9 @@ void weir_states_on_recheck(struct weir_states *states, weir_states_recheck rech
 void weir_states_on_moved(struct weir_states *states, weir_states_moved moved);
 
 // Replaces all backends with the backends of this configuration and these tables. Backends that are
-// still configured keep their facts. The facts of new backends are derived from the state in the
-// tables. tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
+// still configured, with the same address, keep their facts, unless a health check was added or
+// removed. The facts of other backends are derived from the state in the tables. tables: borrowed
+// until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
@@ -79,11 +83,12 @@ void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why);
 
 // Sets the announced state of the backend. It may be the same state as before. source: up to 15
-// characters.
+// characters. Does nothing for an unused id.
 void weir_states_set_word(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why);
 
-// Call when the announced state of the backend has expired without a new report.
+// Call when the announced state of the backend has expired without a new report. The state lame
+// duck does not expire. Does nothing for an unused id.
 void weir_states_expire(struct weir_states *states, uint16_t backend, const char *source);
 
 // Record an event of the backend that does not change its health. Does nothing for an unused id.
@@ -95,7 +100,8 @@ void weir_states_record_service(
 	struct weir_states *states, const char *service, const char *source, const char *why);
 
 // Sets whether the backend's next hop is resolved. The value may be the same as before. why: one
-// line if the next hop is unresolved. Changes are recorded, except the first resolution.
+// line if the next hop is unresolved. Changes are recorded, except the first resolution. Does
+// nothing for an unused id.
 void weir_states_next_hop(
 	struct weir_states *states, uint16_t backend, bool resolved, const char *why);
 
@@ -103,7 +109,7 @@ void weir_states_next_hop(
 int weir_states_status(
 	const struct weir_states *states, uint16_t backend, struct weir_states_status *ret);
 
-// Gets the n-th most recent change; n = 0 is the last change. Returns false if there is no such
-// change.
+// Gets the n-th most recent change or event; n = 0 is the last one. Returns false if there is no
+// such change or event.
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret);

@@ -10,6 +10,6 @@
 #include "states.h"
 #include "tables.h"
 
-// Call after each publication. tables: NULL is allowed.
+// Call after each publication and each weir_tables_tick. tables: NULL is allowed.
 void weir_takeovers_note(
 	struct weir_log *log, struct weir_states *states, struct weir_tables *tables);

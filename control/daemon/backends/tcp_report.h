@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP report: the last TCP statistics of a backend's agent, and the rates over the last 10 to 20
-// seconds, computed from the sums in the statistics.
+// TCP report: the last TCP statistics of a backend's agent, and the rates computed from the sums in
+// the statistics: over about the last 10 to 20 seconds, or over one interval if statistics arrive
+// at intervals of more than 10 seconds.
 //
 // Threads: any; no shared state.
 #pragma once
