@@ -41,8 +41,9 @@ struct weir_canary_record { // what the file stores about each canary
 	struct weir_audit_who who; // the user who started the canary
 };
 
-// Read the file. *ret: owned by the caller; NULL if there are no canaries. Returns 0, -ENOENT,
-// -EINVAL (not a file of this version), -ENOMEM, or another negative errno of reading the file.
+// Read the file. *ret: owned by the caller, even if *ret_count is 0. Returns 0, -ENOENT, -EINVAL
+// (not a file of this version, or an invalid canary), -ENOMEM, or another negative errno of reading
+// the file.
 int weir_canary_file_read(
 	const char *run_dir, struct weir_canary_record **ret, uint32_t *ret_count);
 // Write the file. Returns 0 or negative errno (the previous file is kept).

@@ -14,7 +14,7 @@ bool weir_canary_is_reported(
 	return canary->reported.requests > 0 || others->reported.requests > 0;
 }
 
-// Returns the lower bound of Wilson's interval for an error rate. deviations: width of the
+// Returns the lower bound of Wilson's interval for an error rate. deviations: half the width of the
 // interval, in standard deviations.
 static double lower_bound(double errors, double requests, double deviations) {
 	double rate = errors / requests, z2 = deviations * deviations;

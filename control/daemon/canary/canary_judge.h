@@ -4,16 +4,16 @@
 // the start of a step.
 //
 // Requests are taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary
-// and of the other backends. If none of them sends reports, new flows count as requests. The error
-// rates of new flows are compared in both cases; a flow that stays half-open until its timeout is
-// an error.
+// and of the other backends. If none of them reports requests, new flows count as requests. The
+// error rates of new flows are compared in both cases; a flow that stays half-open until its
+// timeout is an error.
 //
 // Errors: the canary is worse if the lower bound of Wilson's interval (1927) of its error rate is
 // above error_ratio times the error rate of the other backends. The rate of the other backends is
 // (errors + 1) / (requests + 2), so that it is above 0 even without errors. The bound is computed
 // with 2 standard deviations at the end of a step. Before the end, it is computed with 3.3 standard
 // deviations, because counts are compared many times. A canary with fewer than three errors is not
-// worse.
+// worse. Both sides need min_requests requests.
 //
 // Latency: at the end of a step, the canary is worse if the ratio of the mean latencies is above
 // latency_ratio. Before the end, the ratio must be above 1.5 times latency_ratio. Each mean needs
@@ -58,14 +58,15 @@ struct weir_canary_side {
 };
 
 enum weir_canary_verdict {
-	WEIR_CANARY_UNDECIDED, // at the end of a step: too few requests
+	// Before the end of a step: not worse. At the end: too few requests or latencies.
+	WEIR_CANARY_UNDECIDED,
 	WEIR_CANARY_GOOD, // only at the end of a step
 	WEIR_CANARY_WORSE,
 };
 
 #define WEIR_CANARY_WHY_BYTES 192
 
-// Returns whether the requests in reports are compared; if not, new flows are compared.
+// Returns whether the requests in reports are compared; if not, only new flows are compared.
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others);
 // Judges a canary. at_end: true if the time of the step has passed. why: gets the counts that led

@@ -36,8 +36,8 @@ struct weir_canary_plan weir_canary_plan_default(void);
 int weir_canary_plan_check(const struct weir_canary_plan *plan, char *why, size_t why_bytes);
 
 // Returns the weight that gives a backend this percentage of the new flows if the weights of the
-// other backends add up to `others`. The weight is rounded, and at most WEIR_CANARY_WEIGHT_MOST.
-// Returns 0 if even a weight of 1 gives more than twice this percentage, or if others is 0.
+// other backends add up to `others`. The weight is rounded, and at most WEIR_CANARY_WEIGHT_MOST. It
+// is 0 if the exact weight is below 0.5, or if others is 0.
 uint32_t weir_canary_weight(double percent, uint64_t others);
 // Returns the percentage of the new flows that a weight gives a backend if the weights of the other
 // backends add up to `others`; 0 for weight 0.

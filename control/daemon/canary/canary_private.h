@@ -32,8 +32,8 @@ void weir_canary_set_share(struct weir_canaries *canaries, struct weir_canary *c
 // canary.c: promotes a canary or rolls it back without a command of an operator. why: the reason.
 void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 	enum weir_canary_state state, const char *why);
-// canary.c: checks whether a service can have a canary. Returns NULL if it can. Otherwise writes
-// the reason to why, and returns why.
+// canary.c: checks whether a service can have a canary. Returns NULL if it can, or if the id is not
+// known. Otherwise writes the reason to why, and returns why.
 const char *weir_canary_misfit(
 	const struct weir_tables *tables, int service, char *why, size_t why_bytes);
 // canary.c: looks up the ids of a canary's service and backend, which may have changed.

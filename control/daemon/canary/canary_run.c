@@ -10,8 +10,8 @@
 
 // --- once a second --------------------------------------------------------------------------
 
-// Returns why a canary whose backend has this state must be paused; NULL = it is not paused. The
-// time of a step does not pass during a pause.
+// Returns why a canary whose backend has this state must be paused; NULL = it is not paused. After
+// a pause the step begins again.
 static const char *pause_of(
 	const struct weir_canaries *canaries, const struct weir_backend_state *state) {
 	uint64_t age_ms;
@@ -161,7 +161,7 @@ static void add_backend(struct weir_canaries *canaries, struct weir_canary *cana
 	}
 }
 
-// Adds the weights and reports of all backends to the sums for all canaries, in one pass.
+// Adds the weights and reports of all backends to the sums for all running canaries, in one pass.
 static void add_backends(struct weir_canaries *canaries, uint64_t passed_ms, uint64_t now_ms) {
 	uint16_t canary_of[WEIR_SERVICES_MAX] = {0}; // index of the canary + 1; 0 = no canary
 	bool any = false;
