@@ -179,7 +179,8 @@ static bool has_room(struct weir_comparison *comparison) {
 	return true;
 }
 
-// Records one sample of a flow. Samples come from another process, so their contents are validated.
+// Records one sample of a flow. The backend and the times come from another process, so they are
+// validated.
 static void on_sample(void *context, const struct weir_estimates_sample *sample) {
 	struct weir_comparison *comparison = context;
 	uint16_t number =
@@ -187,7 +188,7 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 	uint64_t start_ns = sample->end_ns - sample->service_ns;
 
 	if (number == NONE) {
-		return; // the backend belongs to another service
+		return; // the backend belongs to another service, or was added or removed
 	}
 	if (sample->service_ns > sample->end_ns ||
 		start_ns < comparison->began_ns + START_ERROR_NS) {
@@ -206,7 +207,8 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 
 // --- replaying ------------------------------------------------------------------------------
 
-// Copy the result of a replay. Returns 0 or -ENOMEM.
+// Copies the result of a replay, frees the replay, and continues with the next policy. Returns 0 or
+// -ENOMEM.
 static int keep_result(struct weir_comparison *comparison) {
 	struct weir_comparison_result *result = comparison->result;
 	int at =

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Comparison: records the flows of one service for some time, and replays them with every policy
-// that needs no reports (compare/flow_replay.h). Workers measure the service's flows only during
-// the recording. Only one comparison can run at a time.
+// that needs no reports (flow_replay.h). If the service's own policy does not need the durations of
+// flows, workers measure these only during the recording. Only one comparison can run at a time.
 //
-// A flow is recorded when it ends, if it began during the recording. Flows that end after the
-// recording, get no reply, or time out are not recorded.
+// A flow is recorded when its end is detected, if it began during the recording: at a FIN or RST,
+// or at the idle timeout of a UDP flow. Not recorded: flows whose end is detected after the
+// recording, flows without a reply, and TCP flows that time out.
 //
 // Threads: the thread of the loop; sorting and replaying are done in slices.
 #pragma once
@@ -41,17 +42,18 @@ struct weir_comparison_backend {
 	uint64_t time_sum_ns; // sum of the durations of the backend's recorded flows
 };
 
-struct weir_comparison_result { // allocated on the heap; its owner frees it
+struct weir_comparison_result { // its owner frees it with weir_comparison_result_free
 	char service[WEIR_CONFIG_NAME_BYTES];
 	uint8_t policy; // policy in effect during the recording, enum weir_policy
 	uint64_t recorded_ms;
 	uint64_t began; // number of the service's flows that began during the recording
 	// samples of all services that were lost because the ring of a worker was full
 	uint64_t lost;
-	// Number of flows that are not in the recording: flows beyond WEIR_COMPARISON_FLOWS, and
-	// flows of backends that were added after the recording had begun.
+	// Number of flows that are not in the recording because it had WEIR_COMPARISON_FLOWS flows,
+	// or because memory ran out. Flows of backends that were added after the recording had
+	// begun are not in the recording either, but do not count here.
 	uint64_t omitted;
-	struct weir_replay_params params;
+	struct weir_replay_params params; // `flows` is NULL
 	struct weir_comparison_backend *names; // [params.backend_count]
 	struct weir_replay_backend *backends; // owned; params.backends
 	// Results, indexed by policy; the last element is the recording itself. flows_of is NULL
@@ -65,9 +67,9 @@ void weir_comparison_result_free(struct weir_comparison_result *result); // NULL
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 
-// Begins a comparison; a dataplane must be attached. for_ms: length of the recording. scaled: see
-// flow_replay.h. Returns 0 (done is called later), -EBUSY (another comparison is in progress) or
-// -ENOMEM.
+// Begins a comparison; a dataplane must be attached. service: the id of a service in the tables.
+// for_ms: length of the recording. scaled: see flow_replay.h. Returns 0 (done is called later),
+// -EBUSY (another comparison is in progress) or -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
 // Returns the context of the comparison in progress, or NULL if there is none.

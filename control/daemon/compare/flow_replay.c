@@ -11,7 +11,7 @@
 #include "replay_table.h"
 #include "shared_limit.h"
 
-#define LOOKS 2000u // number of instants at which active flows are counted
+#define LOOKS 2000u // maximum number of instants at which active flows are counted
 // Weight of the mean of all flows, in flows: for a backend with this number of flows, its own mean
 // and the mean of all flows have the same weight.
 #define FEW 16.0
@@ -32,9 +32,7 @@ struct weir_replay {
 	struct weir_limit_word *words; // [backend_count] NULL = no limit
 	struct weir_limit_part *parts; // [workers][backend_count]
 	uint64_t *cost_ns; // [backend_count]
-	// [backend_count] mean duration of the backend's flows, divided by the mean duration of all
-	// flows
-	double *pace;
+	double *pace; // [backend_count] see compute_times
 	uint32_t *flows_of; // [backend_count]
 	uint32_t *active; // [backend_count]
 	struct end *ends; // heap whose root is the flow that ends next
@@ -56,10 +54,9 @@ bool weir_replay_can(enum weir_policy policy) {
 
 // --- flow durations of the backends ---------------------------------------------------------
 
-// For each backend, computes the mean duration of its recorded flows, and its pace. The pace is the
-// geometric mean of the durations of the backend's flows, divided by the geometric mean of the
-// durations of all flows.
-// The fewer flows the backend has, the closer its pace is to 1.
+// For each backend, computes its cost (see flow_replay.h) and its pace. The pace is the geometric
+// mean of the durations of the backend's flows, divided by the geometric mean of the durations of
+// all flows. The fewer flows the backend has, the closer its pace is to 1.
 static int compute_times(struct weir_replay *replay) {
 	const struct weir_replay_params *params = replay->params;
 	double *logs = calloc(params->backend_count, sizeof(*logs)), all = 0;

@@ -7,8 +7,9 @@
 // gets a different backend than in the recording is multiplied by the ratio of the mean durations
 // of both backends. The means are geometric, so that a few long flows do not dominate. The fewer
 // flows a backend has, the closer its mean is to the mean of all flows. The cost of a backend is
-// the mean duration of its flows. Flow hashes are random, and the same for every policy. Not
-// simulated: errors, changes to backends, and flows that are not in the recording.
+// the arithmetic mean duration of its flows, or the mean of the other costs if it has no flows.
+// Flow hashes are random, and the same for every policy. Not simulated: errors, changes to
+// backends, and flows that are not in the recording.
 //
 // Threads: any, but each replay is used by only one thread. No clock, no I/O. Only
 // weir_replay_create allocates memory.
@@ -41,7 +42,7 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	uint32_t workers; // at least 1
 	uint32_t subsets; // 1, or one per worker; worker w uses subset w modulo subsets
 	uint32_t slots; // slots of a table, for policies with slots; a prime
-	struct weir_policy_settings settings; // only the limit and the error window are used
+	struct weir_policy_settings settings; // used: the limit, when_exhausted, the error window
 	bool scaled;
 };
 
@@ -55,7 +56,8 @@ struct weir_replay_result {
 	uint64_t flows; // flows that were not rejected
 	uint64_t spilled;
 	uint64_t rejected; // flows that flow control rejected, or for which there was no backend
-	double active_mean; // mean number of flows in progress per backend, over time
+	// number of flows in progress per backend that gets new flows, as a mean over time
+	double active_mean;
 	// Number of flows at the backend that has the most flows in progress, as a mean over time.
 	double active_most;
 	double spread; // active_most / active_mean; 0 = no flow was in progress
