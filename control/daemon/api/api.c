@@ -361,12 +361,13 @@ static void on_turn(uv_idle_t *turn) {
 }
 
 // Returns whether the request of this client must wait for the next iteration of the loop; if so,
-// queues the client. Clients that may make changes are queued before other clients.
+// queues the client. Clients that may make changes are queued before other clients. While the
+// server closes, returns true without queueing the client.
 static bool wait_for_turn(struct weir_api_client *client) {
 	struct weir_api *api = client->api;
 	struct weir_api_client **link = &api->waiting;
 
-	if (api->closing) { // no call is handled while the server closes
+	if (api->closing) {
 		return true;
 	}
 	uv_idle_start(&api->turn, on_turn);
@@ -477,7 +478,8 @@ static bool is_blank(const char *line, size_t bytes) {
 	return true;
 }
 
-// Handle the first line in the buffer. Returns false if the buffer contains no complete line.
+// Handle the first line in the buffer; after the end of the client's data, also an incomplete line.
+// Returns false if the buffer contains no such line.
 static bool take_line(struct weir_api_client *client) {
 	if (client->in == NULL) { // nothing was received yet
 		return false;
@@ -558,7 +560,8 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
-// Returns whether the received bytes contain a complete line, or the beginning of an overlong line.
+// Returns whether the bytes that were not searched yet contain the end of a line, or are the last
+// bytes that the client sends.
 static bool has_line(const struct weir_api_client *client) {
 	return client->in_bytes > client->searched &&
 	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',

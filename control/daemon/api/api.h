@@ -6,20 +6,23 @@
 //
 // Threads: the thread of the event loop. Never blocks the loop.
 // Guarantees:
-//   A1 each request line gets one reply, in order, regardless of the bytes that a client sends.
-//   A2 memory per client is limited to one request line and one reply. The long replies to one
-//      user, including unread replies, have a common limit.
+//   A1 each request line that is not blank gets one reply, in order, regardless of the bytes that a
+//      client sends. If memory runs out, the client is disconnected instead.
+//   A2 memory per client is limited to a receive buffer of 128 KiB and one reply. The long replies
+//      to one user, including unread replies, have a common limit.
 //   A3 a client that does not read its reply within WEIR_API_ANSWER_MS is disconnected. If there
-//      are too many clients, the client that has been idle the longest is disconnected.
+//      are too many clients, the client that has been idle the longest, and for at least
+//      WEIR_API_IDLE_MS, is disconnected. Without such a client, the new client is refused.
 //   A4 a call stays valid until it is answered, even if its client has disconnected.
 //   A5 a long list is answered in slices. Between two slices, the loop does its other work, and
 //      serves other clients.
 //   A6 read-only clients cannot keep the loop busy by connecting: an iteration of the loop accepts
 //      only a few connections. Read-only clients cannot exclude clients that may make changes: if
-//      all connections are in use, a client that may make changes replaces another client.
-//   A7 requests do not block the loop's other work. Each request is short, and a line that cannot
-//      be a request is not parsed. After WEIR_API_TURN_NS, further requests wait for the next
-//      iteration.
+//      all connections are in use, a client that may make changes replaces a read-only client,
+//      even one with a pending request.
+//   A7 requests do not block the loop's other work. Each request is short, except that config.diff
+//      and config.reload read a file. A line that cannot be a request is not parsed. After
+//      WEIR_API_TURN_NS, further requests wait for the next iteration.
 #pragma once
 
 #include <jansson.h>
@@ -33,14 +36,14 @@
 // Maximum length of a request without its newline. It is large enough for the longest path of a
 // file, even if every character is escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
-// A line with more commas and opening brackets than this is not a valid request.
+// A line with more commas and opening brackets outside strings than this is not a valid request.
 #define WEIR_API_VALUES_MAX 64
 #define WEIR_API_USER_BYTES (256u << 20) // maximum bytes of the long replies to one user
 #define WEIR_API_TURN_NS 2000000
 #define WEIR_API_CLIENTS 64
 #define WEIR_API_ANSWER_MS 10000
-// A client that has sent a request within this time is not disconnected to make room for another
-// client.
+// A client that has connected or sent a request within this time is not disconnected to make room
+// for another client, unless only the other client may make changes.
 #define WEIR_API_IDLE_MS 1000
 
 // Codes of errors. X(NAME, "code in the answer")
@@ -71,16 +74,16 @@ typedef void (*weir_api_handler)(void *context, struct weir_api_call *call);
 // failure. handler: is called with each request. Returns 0 or negative errno.
 int weir_api_create(
 	uv_loop_t *loop, int fd, weir_api_handler handler, void *context, struct weir_api **ret);
-// Disconnect all clients and close the socket. Later answers to open calls have no effect. The
-// memory is released in the next iterations of the loop; then closed(context) is called. closed:
-// NULL is allowed.
+// Disconnect all clients and close the socket. Later answers to open calls only release the calls.
+// The memory is released in the next iterations of the loop; then `closed` is called with the
+// context of weir_api_create. closed: NULL is allowed.
 void weir_api_close(struct weir_api *api, void (*closed)(void *context));
 // Set the admin group. Its members may make changes, like root and the user of weir-control. gid:
 // (gid_t)-1 = no admin group, which is the default. Applies to new connections.
 void weir_api_set_admin_group(struct weir_api *api, gid_t gid);
 // Sets a limit for the long replies to one user, instead of WEIR_API_USER_BYTES.
 void weir_api_set_user_bytes(struct weir_api *api, size_t bytes);
-unsigned int weir_api_clients(const struct weir_api *api);
+unsigned int weir_api_clients(const struct weir_api *api); // number of open connections
 
 const json_t *weir_api_request(const struct weir_api_call *call); // a JSON object
 const struct weir_api_peer *weir_api_peer(const struct weir_api_call *call);
@@ -119,10 +122,10 @@ struct weir_api_rows {
 	void *context;
 };
 
-// Answers with a list, and ends the call after the last row. head: the object to which the list is
-// added as the last member, with the name `member`; NULL = the result is the list itself. Takes
-// ownership of the reference to head, and of the context of rows, which is freed when the call
-// ends.
+// Answers with a list, and ends the call after the last row. member: NULL = the result is the list
+// itself. Otherwise the list is added to the object `head` as its last member, with the name
+// `member`; a head of NULL then means out of memory. Takes ownership of the reference to head, and
+// of the context of rows, which is freed when the call ends.
 void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *member,
 	const struct weir_api_rows *rows);
 // Answers with an error and ends the call. weir_api_fail_with adds `members` to the answer, and

@@ -91,7 +91,7 @@ static int next_row(void *context, json_t **ret) {
 	struct rows *rows = context;
 
 	if (rows->daemon->segment == NULL || rows->daemon->epoch != rows->epoch) {
-		return -ECANCELED; // the ids of services and backends have changed
+		return -ECANCELED; // no dataplane, or ids of services and backends have changed
 	}
 	while (rows->at < rows->services->count) {
 		bool omitted;

@@ -20,8 +20,9 @@ enum weir_api_affinity {
 enum weir_api_affinity weir_api_affinity_of(
 	const struct weir_tables *tables, uint16_t service, struct weir_service_state *ret_state);
 
-// Finds a service with affinity, like weir_api_find_service. deletes: the call deletes entries, so
-// also fails it if the policy is maglev. *ret_state: as for weir_api_affinity_of.
+// Finds a service like weir_api_find_service; also fails the call if the service has no affinity.
+// deletes: the call deletes entries, so also fails it if the policy is maglev. *ret_state: as for
+// weir_api_affinity_of.
 int weir_api_find_affinity(struct weir_daemon *daemon, struct weir_api_call *call, bool deletes,
 	struct weir_service_state *ret_state);
 // Fails a call that would delete entries of a service whose affinity has none: its policy is

@@ -44,7 +44,7 @@ static void describe_weight(const struct weir_backend_state *state, char *value)
 }
 
 // Describes the backend of a call, and the value that calls of this kind change. value: unchanged
-// if they change no value of the backend.
+// if they change no value of the backend, or the backend was not found.
 static void describe_backend(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	enum weir_api_audit kind, char *object, char *value) {
 	const char *service = weir_api_text(call, "service"),

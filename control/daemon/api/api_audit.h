@@ -31,7 +31,7 @@ enum weir_api_audit {
 	WEIR_API_AUDIT_AFFINITY,
 	// capture of packets; the handler records its limits, and captures.c records its end
 	WEIR_API_AUDIT_CAPTURE,
-	// The kinds below make no lasting change; only refused requests are recorded.
+	// The kinds below make no lasting change; only failed requests are recorded.
 	WEIR_API_AUDIT_BACKEND,
 	WEIR_API_AUDIT_SERVICE,
 	WEIR_API_AUDIT_FILE,
@@ -39,7 +39,8 @@ enum weir_api_audit {
 };
 
 // Begin an audit entry for a request. Call this function before the request is checked or executed.
-// The entry is added when the call is answered. command: valid for the lifetime of the process.
+// The entry is added when the call is answered. If out of memory, the request is only logged.
+// command: valid for the lifetime of the process.
 void weir_api_audit_begin(struct weir_daemon *daemon, struct weir_api_call *call,
 	const char *command, enum weir_api_audit kind);
 // Record the changes of a reload. Call this function before the reload is answered.

@@ -61,8 +61,8 @@ static const char *const agent_states[] = {
 #undef X
 };
 
-// Adds the member "agent" to an object: the state of the backend's agent, or null if the backend
-// has no agent.
+// Adds the members "agent" and "agent_age_ms" to an object: the state of the backend's agent, or
+// null if the backend has no agent, and the age of the agent's last answer, or null.
 static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t id) {
 	uint64_t age_ms;
 	enum weir_agent_state state = weir_probed_agents_state(daemon->probed_agents, id, &age_ms);
@@ -74,7 +74,7 @@ static void add_agent(json_t *object, const struct weir_daemon *daemon, uint16_t
 }
 
 // Returns the capacity of a backend, {"gcu", "cpus", "gcu_per_cpu", "source", "cpu"}; "gcu" is the
-// sum over all CPUs.
+// sum over all CPUs. Returns null if weir_reports_capacity has no capacity.
 static json_t *make_capacity(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_capacity capacity;
 

@@ -15,12 +15,14 @@ struct weir_daemon;
 // Adds null if the checks have results.
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend);
 // Returns the number of flows that count towards the limit of a backend, summed over all workers.
-// Returns null if the backend has no limit, or if each worker has a separate limit.
+// Returns null if the backend has no limit, or if no dataplane is attached.
 json_t *weir_json_counted_flows(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
-// Returns why a backend gets no new flows, or NULL if there is no reason.
+// Returns why a backend gets no new flows, except in panic mode: it is removed, drained, in
+// maintenance, refusing or a lame duck. Returns NULL if none of these reasons applies.
 const char *weir_backend_unusable_reason(const struct weir_backend_state *state);
-// Adds to an object: the state of a backend with its age and reason, the reported weights, and the
-// last report.
+// Adds to an object: the verdict and the announced state of a backend with their age and reason,
+// its reported and automatic weights, its limit, its agent, TCP statistics and shed, and its last
+// report.
 void weir_json_condition(
 	json_t *object, const struct weir_daemon *daemon, const struct weir_backend_state *state);

@@ -42,7 +42,8 @@ struct summary {
 	uint64_t until_ns; // the latest deadline of these drains, even if it has passed
 	bool endless; // at least one of these drains has no deadline
 	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
-	// number of services that a reload removed from the VIP and that have open flows
+	// number of services that a reload removed from the VIP and that have open flows, or may
+	// have open flows because no dataplane is attached
 	uint32_t removed;
 	json_t *names; // names of the first of these services, or NULL
 };

@@ -14,7 +14,8 @@ struct weir_daemon;
 struct weir_service_state;
 
 // Writes which binds a call names (object: buffer of WEIR_AUDIT_OBJECT_BYTES), and the state of
-// these binds (value: buffer of WEIR_AUDIT_VALUE_BYTES; unchanged if there are no such binds).
+// these binds (value: buffer of WEIR_AUDIT_VALUE_BYTES; unchanged if there are no tables, or the
+// arguments are not valid or name no service).
 void weir_api_binds_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
 // Lists the drained binds of a service as text.

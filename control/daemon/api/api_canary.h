@@ -10,9 +10,9 @@
 struct weir_api_call;
 struct weir_daemon;
 
-// Writes the texts of a canary request for the audit log. object: SERVICE/BACKEND of the request,
-// at most WEIR_AUDIT_OBJECT_BYTES. value: current state of the service's canary, at most
-// WEIR_AUDIT_VALUE_BYTES; "" = no canary.
+// Writes the texts of a canary request for the audit log. object: buffer of WEIR_AUDIT_OBJECT_BYTES
+// for SERVICE/BACKEND of the request. value: buffer of WEIR_AUDIT_VALUE_BYTES for the current state
+// of the service's canary; unchanged if there is no canary.
 void weir_api_canary_describe(const struct weir_daemon *daemon, const struct weir_api_call *call,
 	char *object, char *value);
 // Returns the state of the canary of a service, or null if there is no canary.

@@ -223,8 +223,8 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- complete filter ----------------------------------------------------------------------
 
-// Checks that at least one packet can match the filter; otherwise fails the call and returns false.
-// Without this check, a client whose filter matches no packet would wait forever.
+// Checks that no two terms of the filter contradict each other; otherwise fails the call and
+// returns false. Without this check, a client with such a filter would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

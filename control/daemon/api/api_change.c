@@ -150,7 +150,7 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 }
 
 // Drains a backend. Also drains removed backends that have the same name but another address, if
-// they have flows. Returns 0 or -ENOMEM.
+// they have flows or no dataplane is attached. Returns 0, -ENOENT or -ENOMEM.
 static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_ns) {
 	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
 	const char *name = weir_tables_backend_name(daemon->tables, id);

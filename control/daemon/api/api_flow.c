@@ -38,8 +38,8 @@ struct verdict { // the combined answers of the workers
 	bool removed; // the bind of the destination is no longer configured, but still draining
 	bool by_datagram; // no flow is kept: a backend is selected for each datagram
 	enum weir_api_affinity affinity; // of the service
-	// The backend of a new flow is known before the flow begins: the service uses slots, or the
-	// affinity table has the client.
+	// The backend of a new flow is known before the flow begins: the service uses slots, or has
+	// affinity by table and the table has the client or does not exist (then a hash decides).
 	bool decided;
 };
 

@@ -56,7 +56,7 @@ static int next_row(void *context, json_t **ret) {
 		return 0;
 	}
 	if (rows->daemon->segment == NULL || rows->daemon->epoch != rows->epoch) {
-		return -ECANCELED; // the ids of backends have changed
+		return -ECANCELED; // no dataplane, or ids of backends have changed
 	}
 	*ret = json_flow(rows->daemon->tables, &rows->flows[rows->at++]);
 	return 1;

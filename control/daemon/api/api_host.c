@@ -2,7 +2,8 @@
 //
 // API handlers of hosts: host.show, host.drain, host.ready. A host is the set of all backends with
 // the same address, in all services. A backend that a reload has removed belongs to the host while
-// it has flows, so that the drain of a host does not end before these flows have ended.
+// it has flows or is drained, so that the drain of a host does not end before these flows have
+// ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -34,9 +35,10 @@ struct summary {
 	uint32_t services, backends, ready, maintenance;
 	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
-	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
-	// Names of backends. open: backends with open flows; dropped: backends with dropped flows;
-	// in_use: backends that get new flows.
+	// Flows, 0 if no dataplane is attached. open_flows: only of drained and removed backends.
+	uint64_t active_flows, open_flows;
+	// Names of drained and removed backends. open: backends with open flows; dropped: backends
+	// with dropped flows; in_use: backends that still get new flows.
 	json_t *open, *dropped, *in_use;
 };
 
@@ -49,9 +51,8 @@ static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 		       : -EINVAL;
 }
 
-// Returns whether a host includes a backend: the backend is configured, has flows, or was drained
-// when it was removed. If no dataplane is attached, the flows are unknown, so a removed backend
-// counts as included.
+// Returns whether a host includes a backend: the backend is configured, has flows, or is drained.
+// If no dataplane is attached, the flows are unknown, so a removed backend counts as included.
 static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 

@@ -31,12 +31,12 @@ struct weir_api_client {
 	size_t searched; // number of bytes after `taken` that were searched and contain no newline
 	// The rest of an overlong line is being discarded; the error reply was sent.
 	bool discarding;
-	bool ended; // the client will send nothing more
+	bool ended; // nothing more is read from the client
 	struct weir_api_call *call; // the call that is being handled, or NULL
 	uv_write_t write;
 	char *out; // the answer that is being written, or NULL
 	size_t held; // size in bytes of this client's list that is being built or written
-	uint64_t request_ms; // loop time of the last request
+	uint64_t request_ms; // loop time of the last request, or of the connection
 	uint64_t connection; // ID of the connection, never 0
 	weir_api_disconnected disconnected; // or NULL
 	void *disconnected_context;
@@ -85,10 +85,10 @@ struct weir_api_call {
 // Closes the connection of a client in any state. The memory of the client is freed when libuv has
 // closed the handles.
 void weir_api_cut_off(struct weir_api_client *client);
-// Handles the buffered lines of a client until a reply is pending, then waits until the client has
-// read the reply (A2). Each further line waits for the next iteration of the loop, so one client
-// delays other clients by at most one request. All clients together delay the loop by at most
-// WEIR_API_TURN_NS plus one request (A7).
+// Handles the buffered lines of a client until a reply is pending. The next lines are handled when
+// the reply has been written to the socket (A2). All clients together delay an iteration of the
+// loop by at most WEIR_API_TURN_NS plus one request; then the clients wait for the next iteration,
+// and each waiting client delays the others by at most one request (A7).
 void weir_api_next_request(struct weir_api_client *client);
 // Write one reply. answer: takes ownership of the reference; NULL means out of memory and closes
 // the connection.

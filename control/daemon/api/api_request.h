@@ -18,18 +18,20 @@ const char *weir_api_text(const struct weir_api_call *call, const char *name);
 json_int_t weir_api_integer(
 	const struct weir_api_call *call, const char *name, json_int_t fallback);
 
-// Find the service that the argument `service` names. Returns its id. On an error, fails the call
-// and returns a negative number.
+// Find the service that the argument `service` names. The call must have this argument, and the
+// tables must exist. Returns its id. On an error, fails the call and returns a negative number.
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call);
-// Find the backend that the argument `backend`, and optionally `service`, names. Returns its id. On
-// an error, also if several backends have this name, fails the call and returns a negative number.
+// Find the backend that the argument `backend`, and optionally `service`, names. The call must have
+// the argument `backend`, and the tables must exist. Returns its id. On an error, also if several
+// backends have this name, fails the call and returns a negative number.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
 // Fails the call because no service has a backend of this name. many: the command also accepts
 // "SERVICE/" for all backends of a service, which the message then mentions.
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name, bool many);
-// Finds a backend like weir_api_find_backend, but does not fail the call. Returns its id, or a
-// negative number if no backend or several backends have this name.
+// Finds a backend like weir_api_find_backend, but does not fail the call. Returns its id, -ENOENT
+// (no backend of this name, no argument `backend`, or no tables) or -EEXIST (several services have
+// a backend of this name).
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
 // Returns whether the tables exist; they exist after a dataplane was attached. If they do not
 // exist, fails the call and returns false.
@@ -38,8 +40,8 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 // returns false.
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
 
-// Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address is converted to IPv4. Returns false if
-// text is neither.
+// Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address with more than 96 bits is converted to
+// IPv4. Returns false if text is neither.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
 // Publish all changes. If they cannot be published yet, the answer to the call will contain the

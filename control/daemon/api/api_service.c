@@ -159,7 +159,7 @@ static int next_service(void *context, json_t **ret) {
 		const struct weir_config_service *config =
 			name != NULL ? config_of(list, place, name) : NULL;
 
-		if (config != NULL) { // NULL: the service was removed during the wait
+		if (config != NULL) { // NULL: no id yet, or removed since the list began
 			*ret = json_service(daemon, config, id);
 			return 1;
 		}

@@ -300,8 +300,8 @@ int weir_api_backend_rows(
 	return 0;
 }
 
-// Lists the backends with this name. Several services can have a backend of this name, and removed
-// backends can have it, too.
+// Lists the backends with this name, and frees the context of rows. Several services can have a
+// backend of this name, and removed backends can have it, too.
 static json_t *json_named(
 	struct weir_daemon *daemon, struct weir_api_rows *rows, const char *name) {
 	struct backend_list *list = rows->context;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Creates the results of service.show, backend.show and port.show, also for stats.show. An argument
-// that is a name limits the result to the objects with this name; NULL = no limit.
+// Creates the results of service.show, backend.show and port.show, also for stats.show and
+// metrics.show. An argument that is a name limits the result to the objects with this name; NULL =
+// no limit.
 #pragma once
 
 #include <jansson.h>
@@ -35,7 +36,8 @@ int weir_api_backend_rows(
 
 // Returns for how many milliseconds the binds of a removed service will still refuse packets. They
 // refuse packets for some time after the deadline of the service's drain, and the backends stay in
-// the tables during this time. Returns null if the backend does not belong to a removed service.
+// the tables during this time. Returns null if the backend does not belong to a removed service, or
+// if the service still drains.
 json_t *weir_json_binds_refuse(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state);
 // Returns the progress of the drain of a backend as JSON, or null if there is no drain.

@@ -33,8 +33,8 @@ static pid_t read_pid(int fd) {
 }
 
 // Opens and locks the pid file. The previous owner may remove the file between open() and flock(),
-// so the lock is valid only if the path still leads to the locked file. *ret_owner: the process
-// that holds the lock, if locking fails.
+// so the lock is valid only if the path still leads to the locked file. *ret_owner: if locking
+// fails, the pid in the file; 0 = unknown.
 static int lock_pid_file(const char *path, int *ret_fd, pid_t *ret_owner) {
 	for (;;) {
 		struct stat mine, named;
@@ -69,7 +69,8 @@ static int write_pid(int fd) {
 	return 0;
 }
 
-// Returns the pid of the process that serves this socket, or 0 if no process serves it.
+// Returns the pid of the process that serves this socket, -1 if its pid is not known, or 0 if no
+// process serves the socket.
 static pid_t serving(const struct sockaddr_un *address) {
 	struct ucred peer = {0};
 	socklen_t bytes = sizeof(peer);

@@ -29,8 +29,8 @@ int weir_api_socket_check(const char *run_dir, char *why, size_t why_bytes);
 
 // Create the control socket. The group of the socket can connect to it (mode 0660). The group
 // cannot open the pid file (mode 0600), because any process that can open the pid file can lock it.
-// Returns 0, -EADDRINUSE (another weir-control is running; why contains its pid), or another
-// negative errno. On an error, why gets one line.
+// Returns 0, -EADDRINUSE (another weir-control is running; why contains its pid if it is known), or
+// another negative errno. On an error, why gets one line.
 int weir_api_socket_open(
 	const char *run_dir, struct weir_api_socket *ret, char *why, size_t why_bytes);
 

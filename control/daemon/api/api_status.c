@@ -31,12 +31,13 @@ struct verdict {
 };
 
 struct services {
-	// Numbers of services. count: all configured services. The other numbers leave out drained
-	// services. none: services without an eligible backend. unreachable: services that have
-	// eligible backends, but none with a next hop. panic: services in panic mode.
-	// below: other services with fewer eligible backends than their quorum.
+	// Numbers of services. count: all configured services that have an id. The other numbers
+	// leave out drained services. none: services without an eligible backend. unreachable:
+	// services that have eligible backends, but none with a next hop. below, panic: other
+	// services that are down because of their quorum (quorums.h), or in panic mode.
 	uint32_t count, none, unreachable, below, panic;
-	uint32_t on_backups; // services that run on their backups
+	// Other services, not in panic mode, that run on their backups and have primary backends.
+	uint32_t on_backups;
 	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
 	uint32_t ended; // drained services whose drain has ended
@@ -231,7 +232,7 @@ static void count_service(
 	}
 }
 
-// Lists names as text, such as "web, dns and 3 more". Returns text.
+// Lists up to NAMES_MOST names as text, and then the number of further names. Returns text.
 static const char *list_names(const json_t *names, char text[TEXT_BYTES / 2]) {
 	size_t used = 0, count = json_array_size(names);
 

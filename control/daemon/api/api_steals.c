@@ -74,7 +74,8 @@ json_t *weir_json_flow_steals(const struct weir_flow_steals *steals, const char 
 	return list;
 }
 
-// Lists the recent moves of connections, the oldest first. wanted: name of the service; NULL = all.
+// Lists the recent moves and refused moves of connections, the oldest first. wanted: name of the
+// service; NULL = all.
 static json_t *list_recent(const struct weir_flow_steals *steals, const char *wanted) {
 	const struct weir_flow_steals_event *event;
 	json_t *list = json_array();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Texts of replies: converts JSON to the line that is sent to a client. A long list is converted
-// row by row. Used only by api.c.
+// row by row. Used by api.c; api_audit.c uses weir_api_safe_string.
 //
 // Threads: the thread of the event loop.
 #pragma once
@@ -24,7 +24,7 @@ struct weir_api_list {
 	char *text; // or NULL
 	size_t bytes, room;
 	const char *end; // closing characters of the text
-	bool began; // at least one row was written
+	bool began; // at least one row of the current list was written
 };
 
 // Writes the part of the reply before the first row. not_published: why some changes are not
@@ -33,8 +33,10 @@ struct weir_api_list {
 // cases.
 int weir_api_list_begin(struct weir_api_list *list, char *not_published, const json_t *head,
 	const char *member, const struct weir_api_rows *rows);
-// Writes the next row, or the end of the list after the last row. Returns 1 after a row, 0 after
-// the end, or negative errno.
+// Writes the next row, the beginning of the next list, or the end of the reply after the last row.
+// Returns 1 after a row or a beginning, 0 after the end, or negative errno: -ENOMEM, or the error
+// of `next` of struct weir_api_rows.
 int weir_api_list_next(struct weir_api_list *list);
-// Release the list. Returns the text of the reply, owned by the caller, or NULL.
+// Release the list and the context of its rows. Returns the text of the reply, owned by the caller,
+// or NULL.
 char *weir_api_list_release(struct weir_api_list *list);

@@ -42,8 +42,8 @@ static void add_hottest(json_t *object, const struct weir_bucket_summary *summar
 	json_object_set_new(object, "elephants", json_integer(summary->elephants));
 }
 
-// Add to an object: the number of buckets of a worker, and how many buckets the worker has taken,
-// given away and refused.
+// Add to an object: the number of buckets of a worker, how many buckets the worker has taken, given
+// away and refused, and its hottest bucket.
 static void add_buckets(const struct weir_daemon *daemon, uint32_t worker, json_t *object) {
 	const struct weir_bucket_moves *moves = weir_steals_moves(daemon->steals);
 	const struct weir_steal_counters *counters = &daemon->segment->steal_counters[worker];
