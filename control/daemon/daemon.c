@@ -87,7 +87,7 @@ static int bind_tables(
 	return 0;
 }
 
-// Continue the recount of flows that an earlier weir-control began after a restart of the
+// Continues the recount of flows that an earlier weir-control began after a restart of the
 // dataplane.
 static void continue_recount(struct weir_daemon *daemon) {
 	uint64_t now_ms = weir_daemon_wall_ms(), started_ms = daemon->dataplane_started_ms;
@@ -205,9 +205,9 @@ static bool program_is_replaced(void) {
 	       memcmp(path + n - (sizeof(gone) - 1), gone, sizeof(gone) - 1) == 0;
 }
 
-// Called when this process does not support the dataplane. Ends this process if an upgrade has
-// replaced its program file, so that the newly installed weir-control, which supports the
-// dataplane, is started.
+// Called when attaching to a running dataplane has failed. Ends this process if it does not support
+// the layout of the segment, and an upgrade has replaced its program file, so that the newly
+// installed weir-control is started.
 static void on_refused(void *context, int error) {
 	struct weir_daemon *daemon = context;
 

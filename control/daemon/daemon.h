@@ -12,8 +12,9 @@
 //   states, tables --> quorums --> notify --> programs <-- health
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
-// waits again; all changes of one iteration are published together. Publications take at most a
-// quarter of the loop's time. Changes by a command or a reload are published before the reply.
+// waits again, all changes of one iteration together; they wait longer if these publications would
+// take more than a quarter of the loop's time. Changes by a command or a reload are published
+// before the reply.
 #pragma once
 
 #include <uv.h>
@@ -99,11 +100,13 @@ struct weir_daemon {
 	uint64_t reloaded_ms;
 	bool reload_refused; // the last reload was refused
 	bool dirty; // there are changes that must be published
-	bool retry; // applying the configuration has failed, and will be retried
-	uint64_t retry_ns; // time of the retry
-	// time of the next attempt to configure checks and agents; 0 = none is needed
+	// The configuration, or a part of it, was not applied. Applying it will be retried.
+	bool retry;
+	uint64_t retry_ns; // earliest time of the retry
+	// Time of the next call of weir_daemon_configure_again that has an effect; 0 = none.
 	uint64_t follow_ns;
-	char config_why[320]; // why applying the configuration failed; "" = it is applied
+	// Why the configuration, or a part of it, is not applied; "" = it is applied completely.
+	char config_why[320];
 	// Why the last publication failed; "" = it succeeded.
 	char publish_why[WEIR_DAEMON_WHY_BYTES];
 	// Why building or publishing a stale selection failed; "" = it did not fail.
@@ -112,16 +115,19 @@ struct weir_daemon {
 	uint32_t steered_removed; // number of removed binds in the VIP maps at the last update
 	// Time of the next check for expired keys in the VIP maps; 0 = no key can expire.
 	uint64_t leaving_ns;
-	char steer_why[272]; // why updating the VIP maps failed, as logged; "" = it succeeded
+	// Why the last update of the VIP maps failed, as logged. "" = the update succeeded, or its
+	// next failure must be logged again.
+	char steer_why[272];
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication
 	uint64_t build_next_ns; // time of the next step of building selections
-	uint64_t last_grace_us; // time from the last publication until every worker used it
+	uint64_t last_grace_us; // duration of the last measured grace period, see grace_since_ns
 	// Sums of last_publish_us and last_grace_us since the start of this process.
 	uint64_t publish_us, grace_us;
 	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
-	// Time of the oldest publication that a worker does not use yet; 0 = none.
+	// Time of the publication whose grace period is measured: the time until every worker uses
+	// its tables. 0 = no grace period is measured.
 	uint64_t grace_since_ns;
 	uv_timer_t tick, second, grace, publish, build;
 	uv_timer_t collect; // runs while workers measure service times
@@ -130,21 +136,24 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Starts the daemon. log, run_dir and reload: borrowed until weir_daemon_fini. Adds a filter that
-// limits repeated lines to `log`. Returns 0 or negative errno (logged).
+// Starts the daemon. run_dir, user, log and reload: borrowed until weir_daemon_fini. Adds a filter
+// that limits repeated lines to `log`. Returns 0 or negative errno (logged). After an error, do not
+// call weir_daemon_fini.
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
-// Send health checks via the data path through this tunnel. Takes ownership of the tunnel. Returns
-// 0 or negative errno.
+// Sends health checks via the data path through this tunnel. Returns 0; the daemon then owns the
+// tunnel. Or returns negative errno with the tunnel unchanged.
 int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_tunnel *tunnel);
-// Run programs of the configuration with this helper process (programs.h); negative: there is none.
-// Takes ownership of helper. Returns 0 or negative errno (logged).
+// Runs programs of the configuration with this helper process (programs.h); negative: there is
+// none. Takes ownership of helper, even if the call fails. Returns 0 or negative errno (logged).
 int weir_daemon_set_programs(struct weir_daemon *daemon, int helper);
-// Writes one line: why programs of the configuration do not run, or run late. only: the programs of
-// this service; NULL = all programs. Returns false if there is no such problem.
+// Writes one line: why programs of the configuration do not run, or run late. Returns false if
+// there is no such problem, or if the configuration (only != NULL: this service) has no program.
+// The numbers of late programs are of all services.
 bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
 	const struct weir_config_service *only, char *why, size_t bytes);
-// Run until SIGTERM or SIGINT. Notifies systemd that the service is ready.
+// Notifies systemd that the service is ready, and runs until SIGTERM or SIGINT, or until a new
+// version of weir-control must be started because of an upgrade.
 void weir_daemon_run(struct weir_daemon *daemon);
 void weir_daemon_fini(struct weir_daemon *daemon);
 
@@ -154,7 +163,7 @@ void weir_daemon_fini(struct weir_daemon *daemon);
 // when a dataplane is attached. -EAGAIN: the changes will be published when the configuration has
 // been applied. Any other error was logged once, and each tick tries to publish again.
 int weir_daemon_publish(struct weir_daemon *daemon);
-// Returns why some changes are not published; NULL = all changes are published, or no dataplane is
+// Returns why some changes could not be published; NULL = no change has failed, or no dataplane is
 // attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
 // Returns the workers that are stalled now.
@@ -162,12 +171,12 @@ const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Log the warnings of a configuration.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
-// Makes a plan as weir_reload_plan does, and adds the costs of the changes. file: NULL = the file
-// in use.
+// Makes a plan as weir_reload_plan does, and adds the costs of the changes, and warnings about
+// them.
 int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
-// Read a file and make it the configuration. file: NULL = the file in use. Logs every change,
-// warning or error. plan is always initialized; release it with weir_reload_plan_fini. Returns 0 or
-// negative errno with a line in why.
+// Reads a file and makes it the configuration. file: NULL = the file of weir_reload_file. Logs all
+// changes and warnings, or all errors. plan is always initialized; release it with
+// weir_reload_plan_fini. Returns 0 or negative errno with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
 // Start and stop estimates as the services need them. Call this function when the needs of services

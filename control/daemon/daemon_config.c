@@ -63,7 +63,8 @@ static int steer(struct weir_daemon *daemon) {
 	daemon->steered_removed = removed;
 	r = removed > 0 ? update_maps_with_removed(daemon, removed, &changes, why, sizeof(why)) : 0;
 	// If there are no removed binds, or if they could not be added, update the maps without
-	// them. Packets of their open connections still reach this host meanwhile.
+	// them. Packets of their open TCP connections then still reach the dataplane, if the maps
+	// have room for leaving ports (steer_map.h).
 	if (removed == 0 || r < 0) {
 		why[0] = '\0';
 		r = update_maps(
@@ -168,8 +169,9 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 	return checks < 0 ? checks : next_hops;
 }
 
-// Configures everything that depends on the configuration, except the tables. If a module fails,
-// the remaining modules are still configured, and a retry configures all modules again.
+// Configures all modules that use the configuration, except the tables, canaries and sheds. If a
+// module fails, the remaining modules are still configured, except those that need its results. If
+// memory or descriptors were exhausted, a retry configures all these modules again.
 static void configure_all(struct weir_daemon *daemon, const struct weir_config *config) {
 	bool again = may_retry(configure_backends(daemon, config));
 	int r, rejections;
@@ -209,8 +211,8 @@ static uint64_t publications(const struct weir_daemon *daemon) {
 				       : 0;
 }
 
-// Logs how many services and backends of the configuration have no id yet. An id becomes free when
-// the flows of a removed service or backend have ended.
+// Stores how many services and backends of the configuration have no id yet, and logs this the
+// first time. An id becomes free when the flows of a removed service or backend have ended.
 static void note_waiting(struct weir_daemon *daemon) {
 	uint32_t waiting = weir_tables_waiting(daemon->tables, &daemon->retry);
 	char why[sizeof(daemon->config_why)] = "";
@@ -322,7 +324,8 @@ void weir_daemon_log_warnings(
 	}
 }
 
-// Log the changes that wait for a restart of the dataplane. Returns their number.
+// Logs the changes that wait for a restart of the dataplane. Returns their number, or 0 if out of
+// memory.
 static uint32_t log_waiting(struct weir_daemon *daemon) {
 	struct weir_difference waiting;
 	char line[1024];

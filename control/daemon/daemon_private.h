@@ -9,19 +9,21 @@
 
 #include "daemon.h"
 
-// daemon_config.c: applies a configuration to the tables, health checks, neighbours and estimates.
-// Returns 0, even if parts of the configuration are delayed, or negative errno with a line in why.
+// daemon_config.c: applies a configuration to the tables and the modules that use it, and publishes
+// it. Returns 0, even if parts of the configuration are delayed or publishing fails, or negative
+// errno with a line in why.
 int weir_daemon_apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes);
-// daemon_config.c: logs that the configuration in use does not fit the newly attached dataplane.
-// The tables in its segment stay in use. Applying the configuration is retried in two cases: if
-// replaced tables still occupy the memory, when these tables are reclaimed; if this process is out
-// of memory, every second. In all other cases, only a smaller configuration can fit.
+// daemon_config.c: logs that the configuration in use does not fit the attached dataplane, unless
+// this was already logged. The tables in its segment stay in use. Applying the configuration is
+// retried in two cases: if replaced tables still occupy the memory, when these tables are
+// reclaimed; if this process is out of memory, every second. In all other cases, only a smaller
+// configuration can fit.
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
 // daemon_config.c: applies the configuration if a retry is due.
 void weir_daemon_retry(struct weir_daemon *daemon);
-// daemon_config.c: if a retry is due, configures health checks, agents, neighbours, estimates and
-// ejections again. A retry is due one second after memory or descriptors were exhausted.
+// daemon_config.c: if a retry is due, configures all modules again, except the tables, canaries and
+// sheds. A retry is due one second after memory or descriptors were exhausted.
 void weir_daemon_configure_again(struct weir_daemon *daemon);
 // daemon_config.c: reads the part of the configuration that a newly started dataplane uses. epoch:
 // epoch of the dataplane. Call this function before the epoch is stored in daemon->epoch.
@@ -39,6 +41,6 @@ void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started
 // daemon_publish.c: publishes changes, unless the previous publication was too recent or has
 // failed.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon);
-// daemon_publish.c: rebuilds stale selections. Each call takes half a millisecond, and all calls
-// together take at most half of the loop's time.
+// daemon_publish.c: rebuilds stale selections. A call begins no further step after half a
+// millisecond, and all calls together take at most half of the loop's time.
 void weir_daemon_build(struct weir_daemon *daemon);

@@ -13,8 +13,8 @@
 #define NS_PER_MS 1000000u
 #define BUILD_SLICE_NS 500000 // time for building selections, per iteration of the loop
 #define BUILD_AGAIN_NS 100000000 // time until a retry after running out of memory
-// Time for which a publication busy-waits for the end of its grace period: polling workers complete
-// a grace period within microseconds.
+// Maximum time for which a publication busy-waits for the end of its grace period: polling workers
+// complete a grace period within microseconds.
 #define GRACE_SPIN_NS 20000
 
 uint64_t weir_daemon_now_ns(void) {
@@ -25,8 +25,8 @@ uint64_t weir_daemon_wall_ms(void) {
 	return weir_wall_ms();
 }
 
-// Sets the current time in the tables. Called in every tick, and before each publication: after a
-// pause of the whole process, a publication can come before the next tick.
+// Sets the current time in the tables. Must be called in every tick, and before weir_tables_publish
+// and weir_tables_apply: after a pause of the whole process, they can run before the next tick.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
@@ -168,8 +168,8 @@ static void publish_due(uv_timer_t *timer) {
 	(void)timer; // wakes the loop, which publishes in after_wait or before_wait
 }
 
-// Publishes changes before the loop waits again. If many backends fail, there are changes in many
-// iterations of the loop; publications are therefore limited to 1 / PUBLISH_SHARE of the time.
+// If many backends fail, there are changes in many iterations of the loop. Therefore publications
+// are limited to 1 / PUBLISH_SHARE of the time.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
 	uint64_t now, next;
 

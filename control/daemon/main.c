@@ -64,7 +64,8 @@ static int make_directories(
 	return r;
 }
 
-// Checks the permissions that a later reload will need, so that problems are reported at startup.
+// Checks that this user can enter the run directory. Also warns if a later reload could not read
+// the configuration.
 static int check_access(const struct weir_control_options *options,
 	const struct weir_run_as *run_as, struct weir_log *log, const struct weir_reload *reload) {
 	if (access(options->run_dir, X_OK) < 0) {
@@ -192,7 +193,8 @@ static int serve(struct weir_daemon *daemon, struct weir_api_socket *socket, gid
 }
 
 // Starts the helper process that runs programs of the configuration. If it cannot start,
-// weir-control continues without it. Returns 0, or negative errno if its user does not exist.
+// weir-control continues without it. Returns 0, or negative errno (logged) if this process cannot
+// run programs as the given user.
 static int start_programs(
 	const struct weir_control_options *options, struct weir_log *log, int *ret) {
 	const char *user = options->script_user;
