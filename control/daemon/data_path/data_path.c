@@ -259,8 +259,8 @@ static bool has_address(uint8_t family) {
 	return found;
 }
 
-// Like has_address, but looks up the addresses only once a second, because thousands of checks can
-// begin within a second.
+// Like has_address, but looks up the addresses at most once a second, because thousands of checks
+// can begin within a second.
 static bool has_address_now(struct weir_data_path *path, uint8_t family) {
 	const uint64_t now_ms = uv_now(path->poll.loop);
 	const int i = family == 6;

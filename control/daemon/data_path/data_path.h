@@ -64,8 +64,8 @@ int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 // iterations of the loop.
 void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
-// Opens a connection. Cost: a constant number of system calls.
-// Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
+// Opens a connection. Cost: a few system calls; once a second, also a list of this host's
+// addresses. Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
 // -EPROTONOSUPPORT (forwarding l2, and the tunnel has no packet socket),
 // -ENOLINK (forwarding l2, and the backend's link is not known yet),
 // -ENETUNREACH (forwarding l2, and the backend is not on a link),
@@ -77,15 +77,17 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 
 // Returns whether at least one packet of a flow reached the data path, even if forwarding the
 // packet failed. *ret_error: result of forwarding the last packet, 0 or negative errno.
-// Returns false if the kernel used another route or had no route; why then receives one line.
+// Returns false if the kernel used another route or had no route, if the device was removed, or if
+// no packet was sent yet; why then receives one line.
 bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	int *ret_error, char *why, size_t why_bytes);
 
 // Returns whether this host possibly caused the timeout of a flow that used the data path. If so,
 // why receives one line. There are two possible causes:
 //   - the loop was busy: the flow's SYN, first ACK or datagram was sent less than patience_ms ago
-//   - no answer arrived, and the kernel would drop an answer (rp_filter)
-// Cost: two requests to the kernel.
+//   - no TCP packet of the backend was acknowledged, and the kernel would drop an answer
+//   (rp_filter)
+// Cost: at most two requests to the kernel.
 bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	uint32_t patience_ms, char *why, size_t why_bytes);
 

@@ -25,7 +25,8 @@ void weir_data_path_netlink_close(struct weir_data_path_netlink *kernel); // all
 struct nlmsghdr *weir_data_path_netlink_begin(
 	struct weir_data_path_netlink *kernel, uint16_t type, uint16_t flags);
 
-// Send a request and wait for the answer. take: called for each message of the answer; NULL = the
-// answer has no messages. Returns the kernel's result: 0 or negative errno.
+// Sends a request, and waits for the answer. take: called for each message of the answer; NULL =
+// messages are ignored. Returns the kernel's result: 0 or negative errno; -ETIMEDOUT = no message
+// of the kernel arrived for a second.
 int weir_data_path_netlink_request(struct weir_data_path_netlink *kernel,
 	const struct nlmsghdr *request, mnl_cb_t take, void *context);

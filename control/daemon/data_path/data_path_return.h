@@ -16,7 +16,7 @@
 // Returns whether the kernel would drop a packet from the VIP to `local`, an address of this host.
 // If so, device receives the name of the interface at which the packet would arrive. Returns false
 // if the kernel would accept the packet, or cannot be queried. Always returns false for IPv6,
-// because rp_filter applies only to IPv4. Cost: two requests to the kernel.
+// because rp_filter applies only to IPv4. Cost: at most two requests to the kernel.
 bool weir_data_path_return_refused(struct weir_data_path_netlink *kernel,
 	const struct weir_address *backend, const struct weir_address *vip,
 	const struct weir_address *local, char device[IF_NAMESIZE]);

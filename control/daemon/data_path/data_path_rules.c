@@ -20,7 +20,8 @@
 #define PRIORITY 50
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
-#define LEFTOVERS 64 // maximum number of rules left by previous processes; usually one rule is left
+// Maximum number of rules of a family that previous processes have left. Usually there are two.
+#define LEFTOVERS 64
 // Protocol of the rules and routes. When systemd-networkd starts, it removes rules with a different
 // protocol. It also removes routes without a device if they have a different protocol.
 #define PROTOCOL RTPROT_KERNEL

@@ -3,10 +3,10 @@
 // The tunnel of the data path. It consists of a TUN device for the packets of checks, policy rules
 // that route these packets to the device (data_path_rules.h), and sockets that forward the packets.
 // weir-control opens the tunnel before it drops its privileges, because opening the tunnel needs
-// them. The device is removed when the process ends. Until then no other process can open the
-// device: it is not persistent, has one queue, and belongs to no user.
+// them. The device is removed when the process closes it or ends. Until then no other process can
+// open the device: it is not persistent, has one queue, and belongs to no user.
 //
-// Threads: before the event loop starts.
+// Threads: one; weir-control opens the tunnel before the event loop starts.
 #pragma once
 
 #include <net/if.h>
