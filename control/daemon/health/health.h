@@ -30,11 +30,12 @@
 // (weir_health_restart), checks are also repeated quickly, so that the server is soon in use again.
 //
 // Via the data path, each check connects to one VIP of the target. After a failed check, the next
-// check uses the same VIP again, so `fall` failures in a row belong to one VIP. After any other
-// check, the next check uses the next VIP. The verdict becomes PASSING when two conditions are met:
-// `rise` checks in a row have passed, and the number of checks passed since the verdict was last
-// FAILING is at least the number of VIPs. If this needs more than `rise` checks, the additional
-// checks follow quickly (health_cover.h).
+// check uses the same VIP again, so `fall` failures in a row belong to one VIP, unless a check
+// without a result was between them. After any other check, the next check uses the next VIP. The
+// verdict becomes PASSING when two conditions are met: `rise` checks in a row have passed, and the
+// number of checks passed since the verdict was last FAILING is at least the number of VIPs. A
+// restart of the server and a changed target reset this number. If the second condition needs more
+// than `rise` checks, the additional checks follow quickly (health_cover.h).
 //
 // A backend that will probably not be used soon (weir_health_set_far) is checked at a longer
 // interval, except while its last check disagrees with the verdict.
@@ -64,7 +65,8 @@
 #define WEIR_HEALTH_DETAIL_BYTES 96
 // A far backend (weir_health_set_far) is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
-// Milliseconds between checks after a restart of the server, if no retry interval is configured.
+// Milliseconds between checks after a restart of the server, if no retry interval is configured and
+// the interval of the check is not shorter.
 #define WEIR_HEALTH_QUICK_MS 100u
 // After this many checks in a row without a result, a backend counts as unchecked.
 #define WEIR_HEALTH_UNCHECKED 3u
@@ -76,9 +78,9 @@ struct weir_health;
 typedef void (*weir_health_fn)(
 	void *context, uint16_t backend, enum weir_health_verdict verdict, const char *detail);
 
-// Called when an answer to a check contains a report of the backend. The next answer can contain
-// the same report again. source: the type of the check. The callback may call any function of this
-// module except weir_health_free.
+// Called when an answer to a check contains a report of the backend, or withdraws a value of an
+// earlier report. The next answer can contain the same report again. source: the type of the check.
+// The callback may call any function of this module except weir_health_free.
 typedef void (*weir_health_report_fn)(
 	void *context, uint16_t backend, const struct weir_report *report, const char *source);
 
@@ -89,7 +91,7 @@ typedef bool (*weir_health_excuse_fn)(void *context, uint16_t backend, uint64_t 
 	uint32_t timeout_ms, char *why, size_t bytes);
 
 // Called before the start of a program, for the names of a backend. The callback must not call this
-// module. The names must stay valid until the next call of a function of this module.
+// module. The names are copied directly after the call.
 typedef void (*weir_health_names_fn)(
 	void *context, uint16_t backend, struct weir_health_names *ret);
 
@@ -123,7 +125,9 @@ struct weir_health_status {
 	enum weir_config_via via;
 	enum weir_health_verdict verdict;
 	uint64_t interval_ms; // time from the last check to the next check
-	bool checked; // at least one check has ended; otherwise the next five fields are not set
+	// At least one check has ended since the check was configured; otherwise passed,
+	// without_result, detail, duration_ms, age_ms and streak are 0.
+	bool checked;
 	bool passed; // the last check with a result passed
 	bool without_result; // the last check could not run on this host; detail is the reason
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // "HTTP 503", "connected", "timeout after 500 ms"
@@ -133,7 +137,7 @@ struct weir_health_status {
 	uint32_t late_ms;
 	uint64_t age_ms; // time since the last check ended
 	uint64_t passes, fails; // number of results since the check was configured
-	uint32_t streak; // consecutive results equal to the last result
+	uint32_t streak; // consecutive equal results since the last weir_health_restart
 };
 
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run the
@@ -141,14 +145,16 @@ struct weir_health_status {
 int weir_health_create(uv_loop_t *loop, weir_health_fn on_health, weir_health_report_fn on_report,
 	void *context, struct weir_health **ret);
 
-// Sets the tunnel for checks via the data path, and takes ownership of the tunnel. Without a
-// tunnel, such checks have no result. on_lost: called with the context of weir_health_create when
-// the device of the tunnel was removed. Call at most once. Returns 0 or negative errno.
+// Sets the tunnel for checks via the data path. Without a tunnel, such checks have no result.
+// on_lost: called with the context of weir_health_create when the device of the tunnel was removed.
+// Call at most once. Returns 0; this module then owns the tunnel, and *tunnel is
+// WEIR_DATA_PATH_TUNNEL_NONE. Or returns negative errno with the tunnel unchanged.
 int weir_health_set_data_path(struct weir_health *health, struct weir_data_path_tunnel *tunnel,
 	weir_data_path_lost_fn on_lost);
 
-// Sets the sockets for checks of type ping, and takes ownership of them. Without sockets, such
-// checks have no result. Call at most once. Returns 0 or negative errno.
+// Sets the sockets for checks of type ping. Without sockets, such checks have no result. Call at
+// most once. Returns 0; this module then owns the sockets, and *sockets is WEIR_PING_SOCKETS_NONE.
+// Or returns negative errno with the sockets unchanged.
 int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *sockets);
 
 // Sets the module that runs the programs of checks of type exec; borrowed until weir_health_free.
@@ -161,17 +167,17 @@ void weir_health_set_programs(
 // weir_health_create. NULL (the default) = all failed checks count.
 void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn excuse);
 
-// Sets the checks to run; all other checks are removed. A check with the same address, port and
-// parameters as before keeps its state (verdict, counts, timers). A changed check keeps its
-// verdict, but its counts are reset. A new check starts with the verdict `initial`, without a
-// callback. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...) or -ENOMEM. After an
-// error, nothing has changed.
+// Sets the checks to run; all other checks are removed. A check with the same service, address,
+// port, forwarding and parameters as before keeps its state (verdict, counts, timers). A changed
+// check keeps its verdict, but its counts are reset. A new check starts with the verdict `initial`,
+// without a callback. Returns 0, -EINVAL (duplicate backend, an interval of 0, ...) or -ENOMEM.
+// After an error, nothing has changed.
 int weir_health_configure(
 	struct weir_health *health, const struct weir_health_target *targets, uint32_t n);
 
 // Sets the next hop of packets to a backend, for checks via the data path. Without a MAC address,
-// checks continue with the previous MAC address on the same interface. Does nothing for a backend
-// that is not checked.
+// checks continue with the previous MAC address on the same interface, unless packets go through a
+// gateway. Does nothing for a backend that is not checked.
 void weir_health_set_hop(
 	struct weir_health *health, uint16_t backend, const struct weir_data_path_hop *hop);
 
@@ -194,8 +200,8 @@ void weir_health_clear_words(struct weir_health *health, uint16_t backend);
 // Call when the server of a backend may have restarted. Resets the counts of consecutive results of
 // the backend's check. A PASSING verdict becomes UNKNOWN, without a callback. The next check runs
 // immediately, unless it is of type agent. Further checks follow after the retry interval, or after
-// WEIR_HEALTH_QUICK_MS if no retry interval is configured, until a check fails or `rise` checks in
-// a row have passed. Does nothing for a backend that is not checked.
+// WEIR_HEALTH_QUICK_MS if no retry interval is configured, until a check fails or has no result, or
+// `rise` checks in a row have passed. Does nothing for a backend that is not checked.
 void weir_health_restart(struct weir_health *health, uint16_t backend);
 
 // Report the result of a check of type agent, which another module runs. Calls the callbacks. Does
@@ -210,7 +216,8 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 
 // Returns the milliseconds since the last result of a backend's check, or since its first check if
 // it never had a result. Returns 0 if the backend has no check, or if at least one of the last
-// WEIR_HEALTH_UNCHECKED checks had a result.
+// WEIR_HEALTH_UNCHECKED checks had a result. Via the data path, only the checks of one VIP count
+// (health_missing.h).
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Returns the number of checks of type exec that wait for the end of other programs for longer than

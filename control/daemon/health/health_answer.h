@@ -5,9 +5,9 @@
 // of a gRPC answer are stored, and what health_body.h stores.
 //
 // The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
-// lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status,
-// because the backend serves requests. An answer with the state down fails. An unknown word is
-// shown in the detail, and otherwise ignored. The load is read from ORCA headers if the check is
+// lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status and
+// body, because the backend serves requests. An answer with the state down fails. An unknown word
+// is shown in the detail, and otherwise ignored. The load is read from ORCA headers if the check is
 // configured with orca.
 //
 // Threads: any; no I/O.
@@ -25,8 +25,8 @@
 struct weir_health_answer {
 	const struct weir_config_health_check *check;
 	struct weir_health_body body; // types http and https
-	bool enough; // no further part can change the outcome
-	int status; // HTTP status of the last status line; 0 = no status line yet
+	bool enough; // no further part is read
+	int status; // HTTP status of the last status line; 0 = no valid status line yet
 	struct weir_report report; // report read from the headers
 	bool has_unknown_state; // a header X-Weir-State contained an unknown word
 	char unknown_state[24 + 1]; // start of the first of these words, printable ASCII

@@ -29,8 +29,9 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	weir_health_excuse_fn excuse; // NULL = none
 	weir_health_names_fn names; // NULL = backends have no names
 	void *context; // context of the four callbacks above
-	// Called when the verdict on a backend has changed to FAILING, before the other callbacks.
-	// Must discard the states that the backend announced in its answers, for all of its checks.
+	// Called when the verdict on a backend has changed to FAILING, before on_health and
+	// on_report. Not called for a check that runs alongside. Must discard the states that the
+	// backend announced in its answers, for all of its checks.
 	void (*forget)(struct weir_health *health, uint16_t backend);
 	struct weir_health *health; // first argument of `forget`
 };
@@ -44,9 +45,9 @@ void weir_health_checking_wake(struct weir_health_checking *checking);
 // The check starts to run when weir_health_check_set is called. Returns NULL if out of memory.
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
-// Sets the target of the check. The first probe starts after the delay. The verdict and the
-// announced state are kept. params: the parameters of the target. The check takes over one
-// reference to the parameters, which the caller has already counted in `users`.
+// Sets the target of the check. The first probe starts after the delay, except for the type agent.
+// The verdict and the announced state are kept. params: the parameters of the target. The check
+// takes over one reference to the parameters, which the caller has already counted in `users`.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);
 // Returns whether the check already checks this target, with the same parameters.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ensures that a check via the data path covers all VIPs: the verdict becomes PASSING only after a
-// check of each VIP has passed. If there are more VIPs than `rise`, additional checks follow
+// Ensures that a check via the data path covers the VIPs: the verdict becomes PASSING only after as
+// many passed checks as there are VIPs. Each of them is of another VIP, except if checks of a VIP
+// have no result. If there are more VIPs than `rise`, additional checks follow
 // quickly. The rate of additional checks is limited to WEIR_HEALTH_COVER_PER_S per second for all
 // backends together, because a service has up to 256 VIPs, and thousands of backends can be new at
 // the same time.
@@ -16,10 +17,10 @@
 #define WEIR_HEALTH_COVER_PER_S 2000u
 
 struct weir_health_cover { // zeroed: no VIP has passed
-	// passed checks since the verdict was last FAILING; a failed check of one VIP does not
-	// reset this number
+	// Passed checks since the verdict was last FAILING, the server restarted, or the target was
+	// set. A failed check with another verdict does not reset this number.
 	uint32_t passes;
-	bool is_open; // `rise` checks in a row passed, but no check of some VIPs has passed yet
+	bool is_open; // `rise` checks in a row passed, but `passes` is below the number of VIPs
 };
 
 // Sets is_open. open: number of checks of all backends whose is_open is true.

@@ -2,8 +2,9 @@
 //
 // Engine of all probes that use libcurl: runs transfers on the loop, without threads or signals,
 // and keeps a pool of idle transfers.
-// A curl multi handle caches the CA certificates of only one file, and curl takes 30 ms to read the
-// system's CA file. Therefore transfers with different CA files use separate multi handles.
+// A curl multi handle caches the CA certificates of only one file, and curl takes tens of
+// milliseconds to read the system's CA file. Therefore transfers with different CA files use
+// separate multi handles.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -36,7 +37,7 @@ uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl);
 // server is not verified. Returns 0, or -ENOMEM; `ended` is then not called.
 int weir_health_curl_start(
 	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer);
-// Stop a transfer without calling `ended`.
+// Stops a transfer without calling `ended`. Does nothing if the transfer was not started.
 void weir_health_curl_stop(struct weir_health_transfer *transfer);
 
 // weir_health_curl_take returns an idle transfer from the pool. It returns NULL if the pool is

@@ -59,8 +59,8 @@ static void on_timeout(uv_timer_t *timer) {
 }
 
 // Reads datagrams until a datagram decides the outcome. Returns true if the probe has ended. The
-// kernel reports an ICMP error before the datagrams that were received earlier, so all received
-// datagrams are read before the error is handled.
+// kernel reports an ICMP error before the datagrams that were received earlier, so the received
+// datagrams, up to RECEIVE_MOST, are read before the error is handled.
 static bool receive(struct weir_health_datagram *datagram) {
 	uint8_t data[WEIR_HEALTH_DATAGRAM_BYTES];
 	int error = 0;

@@ -5,7 +5,8 @@
 // passed.
 //
 // The socket is connected: it receives only datagrams from the address and port of the backend, and
-// ICMP errors about its datagram. The kernel chooses a random source port for each probe.
+// ICMP errors about its datagram. The kernel chooses a random source port for each probe, except
+// via the data path, where the connection has a port already.
 //
 // Threads: only the event loop's thread.
 #pragma once

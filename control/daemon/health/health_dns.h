@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // DNS probe: sends one query over UDP. The answer must have the expected response code and, if the
-// check has an address, a record with this address. Datagrams that do not answer the query are
-// ignored. The records of a truncated answer do not count.
+// check has an address, a record with this address. The address is not required in a truncated
+// answer. Datagrams that do not answer the query are ignored.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -4,16 +4,16 @@
 // answer with the expected bytes. An answer counts even if the connection is reset after it. The
 // probe then resets the connection.
 //
-// With match "prefix", the probe fails at the first byte that differs. With "substring", it reads
-// until the end of the connection, WEIR_HEALTH_EXCHANGE_BYTES or the timeout. The answer is not
-// stored.
+// With match "prefix", the probe fails at the first byte that differs. With "substring", the probe
+// fails at the end of the connection, after WEIR_HEALTH_EXCHANGE_BYTES, or at the timeout. The
+// answer is not stored, except its first bytes for the detail.
 //
 // Threads: only the event loop's thread.
 #pragma once
 
 #include "health_stream.h"
 
-#define WEIR_HEALTH_EXCHANGE_BYTES 65536 // maximum number of bytes read of an answer
+#define WEIR_HEALTH_EXCHANGE_BYTES 65536 // the probe reads no more after this number of bytes
 
 // Starts a probe of a check that expects bytes. Returns 0, or negative errno; `done` is then not
 // called.

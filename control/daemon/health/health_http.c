@@ -15,7 +15,7 @@
 // Timeout for curl, which never expires: the probe's own timer ends the probe earlier.
 #define NEVER_MS (1000L * 3600 * 24)
 #define READ_BYTES 4096 // bytes per read; by default, curl allocates 16 KiB for each probe
-// curl caches the system's CA certificates for this time, because parsing them takes 10 ms.
+// curl caches CA certificates for this time, because it takes long to read them (health_curl.h).
 #define CA_CACHE_S 60L
 // Excludes Diffie-Hellman with a group chosen by the server, because a handshake with a group of
 // 10,000 bits takes a second.
@@ -419,7 +419,7 @@ static int start_transfer(struct weir_health_http *http) {
 	return weir_health_curl_start(http->curl, ca_file_of(http->params.check), &http->transfer);
 }
 
-// Called when the relay could not connect, or received too many bytes.
+// Called when the relay could not connect or get libcurl's connection, or received too many bytes.
 static void on_relay_failed(void *context, int error) {
 	struct weir_health_http *http = context;
 	enum weir_probe_outcome outcome = weir_probe_outcome_of(error);

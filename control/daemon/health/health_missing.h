@@ -16,8 +16,8 @@ struct weir_health_missing { // zeroed: no probe without a result
 	// number of consecutive probes of `vip` without a result, including the last probe
 	uint32_t count;
 	uint32_t vip; // index of the VIP whose probes are counted; 0 if the check has no VIPs
-	// If count > 0: time at which the last probe with a result ended; if there is none, time at
-	// which the first probe ended.
+	// If count > 0: time at which the probe before these probes ended; if there was none, time
+	// at which the first of them ended.
 	uint64_t since_ns;
 	bool no_result; // the detail text of the check describes a probe without a result
 };

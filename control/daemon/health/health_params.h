@@ -19,7 +19,7 @@ struct weir_health_params {
 };
 
 // Returns the parameters of a target, and adds one to their number of users. before: the parameters
-// of the target before_of; NULL = none. If both targets have the same check and VIPs, returns
+// of the target before_of; NULL = none. If both targets point to the same check and VIPs, returns
 // `before`. Otherwise allocates new parameters. Pass the previous target of the list as before_of:
 // the targets of a service are adjacent, so they then share their parameters. Returns NULL if out
 // of memory.

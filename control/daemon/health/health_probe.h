@@ -21,7 +21,8 @@ enum weir_probe_outcome {
 };
 
 // Called once, from the loop, when a probe has ended; not called if the probe was cancelled. The
-// probe was already freed. report: the load report in the backend's answer; NULL = none.
+// caller must not use the probe any more. detail, report: valid during the call. report: the report
+// in the backend's answer; NULL = none.
 typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, const char *detail,
 	const struct weir_report *report);
 
@@ -38,7 +39,7 @@ struct weir_probe_params {
 
 // Deadline of a probe. If the loop was busy with other work at the deadline, an answer may have
 // arrived without being read. So the deadline is extended once, by the time for which the loop was
-// busy.
+// busy, but by at most the timeout of the check.
 struct weir_probe_deadline {
 	uint64_t due_ms; // loop time
 	bool extended;

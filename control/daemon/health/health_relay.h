@@ -28,8 +28,9 @@ struct weir_health_relay;
 // Called when the connection to the backend is established. libcurl can then connect once to the
 // abstract unix socket with this name. Connections of other processes are closed.
 typedef void (*weir_health_relay_connected)(void *context, const char *name);
-// Called when connecting has failed, or when more than WEIR_HEALTH_RECEIVED_MOST bytes were
-// received (-EMSGSIZE). error: negative errno. Called once; no callback follows.
+// Called when connecting has failed, when libcurl's connection could not be accepted, or when more
+// than WEIR_HEALTH_RECEIVED_MOST bytes were received (-EMSGSIZE). error: negative errno. Called at
+// most once; no callback follows.
 typedef void (*weir_health_relay_failed)(void *context, int error);
 
 // Connect to the backend of a probe. Returns 0, or negative errno: no callback follows.
@@ -40,8 +41,8 @@ int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *par
 // Returns whether libcurl has connected. It can connect only once.
 bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
 
-// Returns the error that ended the connection, as negative errno; 0 = no error. The error is set
-// only after libcurl has read all data that was received before it.
+// Returns the error that ended the connection to the backend, as negative errno; 0 = no error. The
+// error can be set before libcurl has read all data that was received before the error.
 int weir_health_relay_error(const struct weir_health_relay *relay);
 
 // Frees the relay; its libuv handles are closed in the next iterations of the loop. NULL is

@@ -36,5 +36,6 @@ int weir_health_run_start(struct weir_health_run *run, const struct weir_health_
 // Cancels the probe without calling done. Does nothing if no probe is running.
 void weir_health_run_cancel(struct weir_health_run *run);
 
-// Returns the number of descriptors that a probe of the check uses.
+// Returns the maximum number of descriptors that a probe of the check uses, except for a short time
+// (health_relay.h).
 unsigned int weir_health_run_descriptors(const struct weir_config_health_check *check);

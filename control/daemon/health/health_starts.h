@@ -23,8 +23,10 @@ struct weir_health_start { // start of a probe; zeroed = no start requested
 	bool is_failing; // the backend is failing
 	unsigned int descriptors; // number of descriptors that the probe uses
 	unsigned int cost; // while RUNNING: how much of the limit the probe uses
-	uint64_t due_ms; // loop time of the request
-	uint32_t interval_ms; // interval of the check
+	// The caller of weir_health_starts_add sets both: loop time of the request, and interval of
+	// the check.
+	uint64_t due_ms;
+	uint32_t interval_ms;
 };
 
 STAILQ_HEAD(weir_health_queue, weir_health_start);
@@ -41,7 +43,8 @@ struct weir_health_starts {
 // max: number of probes in flight. run: starts the probe. It may call weir_health_starts_remove.
 void weir_health_starts_init(struct weir_health_starts *starts, unsigned int max,
 	void (*run)(struct weir_health_start *start));
-// Limits the number of file descriptors that all probes use to half of the process's current limit.
+// Limits the number of file descriptors that all probes use to half of the process's current limit,
+// but to no less than 8.
 void weir_health_starts_limit(struct weir_health_starts *starts);
 // Queues a probe, and runs the queued probes that the limit permits. If the limit does not permit
 // this probe yet, a later call of weir_health_starts_add or weir_health_starts_run runs it.

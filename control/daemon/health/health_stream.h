@@ -15,7 +15,7 @@
 #include "health_probe.h"
 
 struct weir_health_stream_result {
-	enum weir_probe_outcome outcome; // FAILED, unless a callback sets another outcome
+	enum weir_probe_outcome outcome; // a callback gets FAILED, and can set another outcome
 	char detail[96];
 	const struct weir_report *report; // member of the probe's struct; NULL = none
 };
@@ -24,7 +24,7 @@ struct weir_health_stream;
 
 struct weir_health_stream_type {
 	// Returns whether the received bytes decide the outcome; *ret is then set. NULL = the probe
-	// passes when it has connected; the other callbacks are then not used.
+	// passes when it has connected; the other callbacks must then be NULL.
 	bool (*take)(struct weir_health_stream *stream, const char *data, size_t bytes,
 		struct weir_health_stream_result *ret);
 	// Sets the detail if the backend has closed the connection.
@@ -48,7 +48,9 @@ struct weir_health_stream {
 	unsigned int open_handles;
 	bool connected;
 	bool ended;
-	int reset; // negative errno: the connection was reset before or while the request was sent
+	// Negative errno: the connection was reset before or while the request was sent. 0 = it was
+	// not.
+	int reset;
 };
 
 // Starts to connect. Returns 0, or negative errno; `done` is then not called. Frees the struct of
