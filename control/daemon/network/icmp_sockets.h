@@ -16,7 +16,7 @@
 #include "config.h"
 
 #define WEIR_ICMP_BYTES 8 // length of the ICMP header
-#define WEIR_ICMP_MESSAGE_BYTES 2048 // maximum number of bytes read from a message
+#define WEIR_ICMP_MESSAGE_BYTES 2048 // maximum number of bytes read of a message
 
 struct weir_icmp_sockets {
 	int ipv4, ipv6; // -1 = none
@@ -37,8 +37,8 @@ struct weir_icmp_message {
 	uint8_t data[WEIR_ICMP_MESSAGE_BYTES];
 };
 
-// Opens the sockets, each with its filter; this needs CAP_NET_RAW. Returns 0, or negative errno
-// with no socket open.
+// Opens the sockets, each with its filter; this needs CAP_NET_RAW. On a host without IPv6, opens
+// only the IPv4 socket. Returns 0, or negative errno with no socket open.
 int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_filter *ipv6,
 	struct weir_icmp_sockets *ret);
 void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no sockets are open

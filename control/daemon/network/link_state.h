@@ -2,7 +2,7 @@
 //
 // Link state: determines whether a kernel interface is up and has a link.
 //
-// Threads: any. Makes two system calls that do not block.
+// Threads: any. Makes a few system calls, which do not block.
 #pragma once
 
 #include <stdint.h>

@@ -36,13 +36,15 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// Returns the current path of packets to a watched address; also valid during the hold time.
+// Returns the current path of packets to a watched address; also valid during the hold time. For
+// another address, returns the port -1.
 struct weir_way weir_neighbours_way(
 	const struct weir_neighbours *n, const struct weir_address *address);
 
 // Finds the next hop of an address that is not watched, from the kernel's route and the next hops
 // of watched addresses. Sends no ARP or ND request. Returns whether the next hop is resolved.
-// Returns false also for a watched address, and if there were too many lookups in the current tick.
+// Returns false also for a watched address, if a lookup failed, and if there were too many lookups
+// in the current tick. *ret may be set even if the result is false.
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 

@@ -214,7 +214,7 @@ void weir_hops_read_kernel(struct weir_neighbours *n) {
 		}
 	}
 	if (weir_routes_neighbours(n->routes, take_neighbour, n)) {
-		return; // the entry is still stale, so the next tick retries
+		return; // neighbours_stale stays set, so the next tick retries
 	}
 	n->neighbours_stale = false;
 	for (uint32_t i = 0; i < HOP_BUCKETS; i++) {

@@ -65,7 +65,8 @@ struct weir_neighbours {
 	uint32_t port_count;
 	struct entry **entries; // sorted by address
 	uint32_t entry_count;
-	uint32_t next_lookup; // first entry without a current route; entry_count = none
+	// First entry that the current round has not looked up; entry_count = no round is running.
+	uint32_t next_lookup;
 	uint32_t found; // number of lookups of addresses that are not watched, since the last tick
 	bool links_stale, routes_stale, neighbours_stale; // must be read from the kernel again
 	uint64_t round_ms; // end of the last round of lookups
@@ -74,7 +75,8 @@ struct weir_neighbours {
 	struct entry_queue dirty;
 	SLIST_HEAD(, hop) hops[HOP_BUCKETS];
 	uint32_t hop_count[2]; // number of next hops, of IPv4 and of IPv6
-	// The kernel's limit of neighbours, of IPv4 and of IPv6; 0 = unknown.
+	// The kernel's limit of neighbours, of IPv4 and of IPv6; 0 = unknown, or not read because
+	// there are few next hops.
 	uint32_t kernel_max[2];
 	uint32_t probe_bucket; // index in hops where the next batch of datagrams starts
 	struct weir_icmp_sockets path_mtu;
@@ -104,8 +106,8 @@ struct hop *weir_hop_find(
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
-// Stores the kernel's state of a neighbour in its next hop. If its MAC address has changed, marks
-// the entries that use this next hop.
+// Stores the kernel's state of a neighbour in its next hop. If its MAC address has changed,
+// appeared or disappeared, marks the entries that use this next hop.
 void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *update);
 
 // Read the kernel's neighbour table for all next hops. If this fails, neighbours_stale stays set.

@@ -2,9 +2,9 @@
 //
 // Path MTU: receives ICMP messages of routers about tunnel packets that are too large for the path
 // to a backend ("fragmentation needed", "packet too big"). Routers send these messages to the outer
-// source address, which is an address of this host. Messages can be forged, so a message is ignored
-// unless it quotes a packet to a configured backend from a source address that is in use. The
-// reported MTU also has a lower bound.
+// source address, which is an address of this host. Messages can be forged, so the caller must
+// ignore a message unless it quotes a packet to a configured backend from a source address that is
+// in use. The reported MTU also has a lower bound.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once
@@ -41,6 +41,6 @@ bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_
 bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret);
 
 // Returns the path MTU to use after a report. now: the MTU in use. If the report contains no MTU,
-// the next lower common MTU is used (RFC 1191, 7.1). The result is never below the lower bound, and
-// never above `now`.
+// the next lower common MTU is used (RFC 1191, 7.1). The result is never above `now`, and below the
+// lower bound only if `now` is.
 uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t now);

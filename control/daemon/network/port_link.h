@@ -11,7 +11,8 @@
 #include "segment.h"
 
 // Returns the state of the link of a port. port: an index below segment->ports. Returns UNKNOWN if
-// neither the kernel nor the device reports the link.
+// the state cannot be read, or if the device of a port without its own kernel interface does not
+// report the link.
 enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);
 

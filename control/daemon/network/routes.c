@@ -282,7 +282,8 @@ int weir_routes_lookup(
 }
 
 // Reads a table of the kernel, and calls fn for each entry. If the table changes while it is read,
-// fn may be called twice for the same entry. Returns 0 or negative errno.
+// fn may be called twice for the same entry. If the table changes in each of five readings, returns
+// 0 although entries may be missing: the changes also cause events. Returns 0 or negative errno.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 

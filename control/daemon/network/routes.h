@@ -18,7 +18,7 @@ struct nlmsghdr;
 struct weir_routes;
 
 struct weir_route { // a route to an address
-	int error; // negative errno: there is no route, and the other fields are not set
+	int error; // negative errno: there is no route, and the other fields are not valid
 	bool local; // the address is an address of this host
 	uint32_t ifindex; // ifindex of the egress interface
 	struct weir_address next_hop; // gateway, or the address itself
@@ -67,6 +67,8 @@ void weir_routes_close(struct weir_routes *routes);
 // negative errno if the request has failed.
 int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
+// Call fn for each link or each neighbour of the kernel, possibly twice for one that has changed
+// meanwhile. Return 0 or negative errno.
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
 // Returns the kernel's limit of neighbours of an address family (gc_thresh3), which applies to all

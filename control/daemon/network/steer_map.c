@@ -216,9 +216,9 @@ static int add_every_port_leaving(struct entry_set *set, struct weir_vip_key key
 	return r ? r : add_leaving(set, key, used_s);
 }
 
-// Adds an entry of the map to the set of leaving entries, in two cases: the entry is for TCP ports
-// that the configuration (`wanted`) no longer contains; or the entry is already leaving, was used
-// within the last idle_s seconds, and no other entry of the map steers its ports. present: all
+// Adds an entry of the map to the set of leaving entries, if the configuration (`wanted`) does not
+// contain its ports, in two cases: the entry is for TCP ports; or the entry is already leaving, was
+// used within the last idle_s seconds, and no other entry of the map steers its ports. present: all
 // entries of the map. Returns 0 or negative errno.
 static int add_if_leaving(struct entry_set *set, const struct entry *entry,
 	const struct entry_set *wanted, const struct entry_set *present, uint32_t now_s,
@@ -402,7 +402,7 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	return 0;
 }
 
-// Add the entries of `other` whose keys are not in `set`. Returns 0 or -ENOMEM.
+// Adds the entries of `other`. Entries with the same key are merged. Returns 0 or -ENOMEM.
 static int add_all(struct entry_set *set, const struct entry_set *other) {
 	int r = 0;
 

@@ -18,8 +18,8 @@ struct weir_tunnel_filter {
 };
 
 // Makes a filter for ICMP messages. head: the first instructions; they may refuse the message, and
-// load the protocol of the quoted packet into register A. The filter then accepts the message if
-// the protocol is `other`, or the protocol of an outer IP header of a forwarding mode. gue:
+// must load the protocol of the quoted packet into register A. The filter then accepts the message
+// if the protocol is `other`, or the protocol of an outer IP header of a forwarding mode. gue:
 // instruction that loads the protocol in a GUE header into A; quoted UDP packets are accepted only
 // if this is an IP protocol. gue NULL: all quoted UDP packets are accepted, because routers may
 // quote only the UDP header.
