@@ -45,8 +45,8 @@ struct weir_dataplane_link {
 	// reply.
 	uint64_t silent_ms;
 	bool waits; // the line "waiting for weir-dataplane" was logged
-	int failed; // the last failure that was logged
-	char failed_why[WHY_BYTES];
+	int failed; // negative errno of the last attempt; 0 = it succeeded
+	char failed_why[WHY_BYTES]; // its reason, if it was logged as an error
 };
 
 static void try_now(struct weir_dataplane_link *link);
@@ -119,8 +119,9 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
 }
 
-// Logs why attaching has failed. A dataplane that is not running, or is still starting, is normal
-// and logged at level info. Any other failure is logged as an error.
+// Logs why attaching has failed, unless the last attempt failed for the same reason. A dataplane
+// that is not running, or is still starting, is normal and logged at level info. Any other failure
+// is logged as an error.
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Dataplane link: connects to the dataplane, receives the segment, detects the exit of the
-// dataplane, and reconnects. Retries every WEIR_LINK_RETRY_MS (WEIR_LINK_REFUSED_RETRY_MS after an
-// unsupported layout), and immediately when the dataplane's socket appears.
+// dataplane, and reconnects. Retries every WEIR_LINK_RETRY_MS if the dataplane does not run, does
+// not reply or has another control process, every WEIR_LINK_REFUSED_RETRY_MS after any other
+// failure, and several times in quick succession when the dataplane's socket appears.
 //
 // Threads: the thread of the loop. The link waits for the dataplane's reply in libuv's thread pool,
 // so that a stalled dataplane does not block the loop. Each change of state is logged once: with
@@ -20,18 +21,19 @@
 // A dataplane that does not reply may still be starting. An error is logged if it has not replied
 // after this time.
 #define WEIR_LINK_STARTING_MS 5000
-#define WEIR_LINK_REFUSED_RETRY_MS 2000 // retry interval if the segment has an unsupported layout
+// Retry interval after other failures, such as an unsupported layout of the segment.
+#define WEIR_LINK_REFUSED_RETRY_MS 2000
 
 struct weir_dataplane_link;
 
 struct weir_dataplane_events {
 	// Called when a segment was received. The segment and the descriptors stay valid until
-	// `lost` has returned. Returns 0, or negative errno with a line in why; the link then
-	// releases the segment and tries again later.
+	// `lost` has returned, or until weir_dataplane_link_free. Returns 0, or negative errno with
+	// a line in why; the link then releases the segment and tries again later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
-	// Called when the dataplane has exited. The segment is unmapped when this function has
-	// returned.
+	// Called when the dataplane has exited, or if its connection cannot be watched. The segment
+	// is unmapped when this function has returned.
 	void (*lost)(void *context);
 	// Called when attaching to a running dataplane has failed; may be called repeatedly. error:
 	// negative errno; -EPROTO = the layout of the segment is not supported.

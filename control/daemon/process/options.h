@@ -8,7 +8,7 @@
 
 #include "log.h"
 
-struct weir_control_options { // strings point into argv
+struct weir_control_options { // strings point into argv, or are constants
 	const char *config;
 	const char *run_dir;
 	const char *user; // NULL = not given

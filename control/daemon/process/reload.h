@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Reload: replaces the configuration in use. The settings of the dataplane (instance, ports,
-// workers, flow_table, icmp, fragments, segment) change only when the dataplane restarts; until
-// then, changes of these settings are stored separately. The settings gateway_mac and sources of a
-// port change immediately, because weir-control uses them.
+// Reload: replaces the configuration in use. The settings of the dataplane (in instance, ports,
+// workers, flow_table, icmp, fragments and segment) change only when the dataplane restarts; until
+// then, changes of these settings are stored separately. Settings in these sections that only
+// weir-control uses change immediately: clients and members of the instance, gateway_mac and
+// sources of a port, and workers.steal.
 //
-// Threads: one. No logging. Reads only regular files, so that a reload cannot block on a pipe.
+// Threads: one. No logging. A reload reads only regular files, so that it cannot block on a pipe.
 #pragma once
 
 #include <stdbool.h>
@@ -27,8 +28,8 @@ struct weir_reload_plan {
 
 // Reads the configuration at startup. file: may be relative to the working directory.
 // data_path_checks: whether health checks via the data path are possible; if not, a configuration
-// with such checks is rejected. Returns 0, or negative errno with the reasons in errors. errors is
-// always initialized; release it with weir_config_errors_fini.
+// with such checks is rejected. Returns 0, or negative errno with the reasons in errors, which are
+// missing if out of memory. errors is always initialized; release it with weir_config_errors_fini.
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
@@ -84,5 +85,5 @@ int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, ui
 // Returns whether the file that was read last has changes that wait for a restart of the dataplane.
 bool weir_reload_waits(const struct weir_reload *reload);
 // Lists the changes that wait for a restart of the dataplane, from the file that was read last.
-// Release the list with weir_difference_fini. Returns 0 or -ENOMEM.
+// Release the list with weir_difference_fini. Returns 0, or -ENOMEM with an empty list.
 int weir_reload_waiting(const struct weir_reload *reload, struct weir_difference *ret);

@@ -17,7 +17,8 @@ struct weir_stalls {
 	const struct weir_segment *segment; // NULL: no dataplane is attached
 	uint64_t attached_ns;
 	uint32_t count; // number of stalled workers
-	// Time of the last heartbeat of each stalled worker; 0 = the worker is not stalled.
+	// Time of the last heartbeat of each stalled worker, or attached_ns if this is later; 0 =
+	// the worker is not stalled.
 	uint64_t since_ns[WEIR_WORKERS_MAX];
 };
 
