@@ -37,7 +37,8 @@ struct weir_notify {
 	struct weir_programs *programs;
 	struct weir_log *log;
 	struct weir_config_notify settings;
-	// Services go first: a failure of many backends must not delay what announces routes.
+	// Services go first: a failure of many backends must not delay programs that announce
+	// routes of services.
 	struct queue services, backends;
 	struct notice *running;
 	uint64_t started_ms; // start of the last program, uv_now
@@ -234,7 +235,7 @@ void weir_notify_backend(
 	}
 }
 
-// Forgets waiting changes: while they are not reported, further changes do not replace them.
+// Removes all waiting changes of a queue, because they are no longer reported.
 static void forget(struct weir_notify *notify, struct queue *queue) {
 	while (queue->first != NULL) {
 		free(take(queue));

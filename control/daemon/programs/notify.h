@@ -30,16 +30,17 @@ struct weir_notify_event { // strings are copied
 // programs: borrowed; NULL = programs cannot run. Returns 0 or negative errno.
 int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct weir_log *log,
 	struct weir_notify **ret);
-// Frees `notify`. Afterwards, run the loop, so that the handles can close. Call before
-// weir_programs_close. NULL is allowed.
+// Frees `notify`. Call weir_programs_close before the loop runs again, because the result of a
+// running program would be passed to freed memory. Afterwards, run the loop, so that the handles
+// can close. NULL is allowed.
 void weir_notify_close(struct weir_notify *notify);
 
 // Use these settings, which are copied. Forgets waiting changes that these settings do not report;
 // a program that is running continues. Logs a warning if the program cannot run.
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings);
 
-// Report a change of the service or backend with this id. Does nothing if the configuration has no
-// `notify` program.
+// Report a change of the service or backend with this id. Do nothing if the configuration has no
+// `notify` program. weir_notify_backend also does nothing if notify.backends is false.
 void weir_notify_service(
 	struct weir_notify *notify, uint16_t id, const struct weir_notify_event *event);
 void weir_notify_backend(

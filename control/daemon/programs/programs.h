@@ -15,7 +15,7 @@
 #include "log.h"
 #include "privileges.h"
 
-#define WEIR_PROGRAMS_MAX 64u // number of programs that run at the same time
+#define WEIR_PROGRAMS_MAX 64u // maximum number of runs that wait for their results
 #define WEIR_PROGRAM_TEXT_BYTES 8192u // arguments and variables of a program, with their NULs
 #define WEIR_PROGRAM_OUTPUT_BYTES 200u
 #define WEIR_PROGRAM_GRACE_MS 1000u // a killed program should have ended after this time
@@ -37,8 +37,8 @@ enum weir_program_end {
 	WEIR_PROGRAM_SIGNALED, // status: signal
 	WEIR_PROGRAM_TIMED_OUT, // killed
 	WEIR_PROGRAM_NOT_STARTED, // status: negative errno
-	// The helper process has exited. Or there is no result WEIR_PROGRAM_GRACE_MS after the
-	// timeout, because the program cannot be killed, or the helper process is stopped.
+	// The helper process has exited. Or there is no result about WEIR_PROGRAM_GRACE_MS after
+	// the timeout, because the program cannot be killed, or the helper process is stopped.
 	WEIR_PROGRAM_LOST,
 };
 
@@ -50,7 +50,7 @@ struct weir_program_result {
 	char output[WEIR_PROGRAM_OUTPUT_BYTES];
 };
 
-// Called once for each program, when it has ended.
+// Called once for each program that was not cancelled: when it has ended, or was given up (LOST).
 typedef void (*weir_program_done)(void *context, const struct weir_program_result *result);
 
 // Start the helper process, which switches to this user. Call before other threads start, and
@@ -68,8 +68,9 @@ int weir_programs_create(
 void weir_programs_close(struct weir_programs *programs);
 
 // Run a program. *ret_id identifies the run, for weir_programs_cancel; NULL = not needed. Returns 0
-// (`done` will be called, later), -EBUSY (WEIR_PROGRAMS_MAX programs are running), -E2BIG (too many
-// bytes) or -EPIPE (weir_programs_problem). programs: NULL = the helper process has not started.
+// (`done` will be called, later), -EBUSY (WEIR_PROGRAMS_MAX programs are running, or the helper
+// reads no requests now), -E2BIG (too many bytes) or -EPIPE (there is no helper process). programs:
+// NULL = the helper process has not started.
 int weir_programs_run(struct weir_programs *programs, const struct weir_program *program,
 	weir_program_done done, void *context, uint64_t *ret_id);
 // Kill a program; its `done` is not called. Does nothing for a program that has ended.

@@ -51,7 +51,8 @@ struct helper {
 // --- the end of a program --------------------------------------------------------------------
 
 static void send_answer(const struct helper *helper, const struct weir_program_answer *answer) {
-	// Each answer belongs to a request, so at most WEIR_PROGRAMS_MAX answers are in the buffer.
+	// Each answer belongs to one of the at most WEIR_PROGRAMS_MAX requests that wait for it, or
+	// to a request that was cancelled meanwhile, so the buffer has room.
 	while (send(helper->fd, answer, sizeof(*answer), MSG_NOSIGNAL) < 0 && errno == EINTR) {
 	}
 }
