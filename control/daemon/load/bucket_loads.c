@@ -192,7 +192,7 @@ void weir_bucket_loads_init(
 		weir_steal_duration_init(&loads->worker[i].base);
 	}
 	weir_steal_duration_init(&loads->move);
-	measure_move(loads, look); // ignore the moves before this process started
+	measure_move(loads, look); // the moves so far give the first estimate of the cost
 }
 
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket) {

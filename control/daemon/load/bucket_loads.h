@@ -8,8 +8,8 @@
 // that distributes the packets of a port to other workers needs additional time, called its base,
 // which does not decrease when buckets move away from the worker. The base is the worker's busy
 // time minus the time for the packets of its own buckets; this time for packets is estimated from
-// the time per packet of other workers. Loads and bases are moving averages (steal_duration.h), as
-// shares of one worker's time: 1 = all of it.
+// the time per packet of workers that distribute no packets. Loads and bases are moving averages
+// (steal_duration.h), as shares of one worker's time: 1 = all of it.
 //
 // The cost of moving a bucket is also measured, as a moving average of the cycles that both workers
 // need to hand a bucket over. After WEIR_BUCKET_MOVE_TICKS ticks without a move, the measured cost
@@ -86,6 +86,7 @@ void weir_bucket_loads_tick(struct weir_bucket_loads *loads, const struct weir_b
 
 // Returns the load of a bucket; 0 if it is unknown.
 double weir_bucket_loads_of(const struct weir_bucket_loads *loads, uint32_t bucket);
+// Returns the base of a worker; 0 if it is unknown.
 double weir_bucket_loads_base(const struct weir_bucket_loads *loads, uint32_t worker);
 // Returns the time in seconds that two workers together need to hand a bucket over;
 // WEIR_BUCKET_MOVE_S if it is unknown.

@@ -81,7 +81,7 @@ struct weir_bucket_summary { // buckets of one worker
 struct weir_bucket_summary weir_bucket_moves_summary(
 	const struct weir_bucket_moves *moves, uint32_t worker);
 
-// Gets the next bucket to report: it has become an elephant, and was not returned in the last
-// WEIR_BUCKET_REPORT_S. Returns false if there is none.
+// Gets the next bucket to report: it has become an elephant, and was not returned in its current
+// report interval of WEIR_BUCKET_REPORT_S. Returns false if there is none.
 bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
 	uint32_t *ret_worker, double *ret_load);

@@ -332,8 +332,8 @@ static bool is_maglev(const struct weir_tables *tables, uint16_t service) {
 }
 
 // Adds the flows that lose their backend in a restart even if the selection does not change: flows
-// that began before the last change of the selection, and spilled flows. id: the backend. flows:
-// its open flows.
+// that began before the last change of the selection, and spilled flows. id: the service. flows:
+// its flows that otherwise reach their backends again.
 static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t flows,
 	struct weir_restart_cost *cost) {
 	const struct weir_former_flows former = weir_tables_former_flows(tables, id);

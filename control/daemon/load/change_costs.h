@@ -44,6 +44,6 @@ const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes);
 
 // Sets the costs of all changes of a difference. If no dataplane is attached, a cost lists only the
-// manual settings that are discarded. Call this function before the changes are applied. Returns 0
-// or -ENOMEM (some costs are not set).
+// manual settings that are discarded; without tables, no cost is set. Call this function before the
+// changes are applied. Returns 0 or -ENOMEM (some costs are not set).
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);

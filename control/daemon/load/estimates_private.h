@@ -73,7 +73,7 @@ struct backend_estimates {
 	struct service_estimates *service;
 	struct weir_moving *times; // NULL = no sample yet
 	struct backend_weight *weight; // used if service->weights
-	// Used if service->costs or service->errors is true; NULL = no error was reported yet.
+	// Used if service->costs, errors or probes is true; NULL = no error was reported yet.
 	struct weir_reported_errors *errors;
 	uint64_t times_pass; // value of the service's times_pass when these estimates began
 	uint64_t owner; // hash of the backend to which the estimates belong
@@ -90,7 +90,8 @@ struct backend_estimates {
 	uint64_t known_ns;
 	bool collected; // if service->costs: service times are collected
 	bool changed; // in the list `changed` of the service
-	bool ready; // the backend is ready for new flows, updated every second
+	// The backend is ready for new flows; if service->weights, updated every second.
+	bool ready;
 };
 
 struct weir_estimates {
@@ -116,7 +117,7 @@ struct weir_estimates {
 
 // --- estimates_times.c ---
 
-// Discard the samples in the rings, because they belong to previous backends.
+// Discards the samples in the rings.
 void weir_estimates_skip(struct weir_estimates *estimates);
 // Reads samples until this amount of work is done, in the unit of WEIR_ESTIMATES_TURN. Returns
 // whether samples are still waiting.
@@ -141,8 +142,8 @@ void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
 void weir_estimates_none_changed(
 	struct weir_estimates *estimates, struct service_estimates *service);
 // Writes the costs of the marked backends to the segment, if a dataplane is attached; other costs
-// do not change. A backend without an estimate gets the mean of the known costs, which is updated
-// every second and when the number of known costs has doubled.
+// do not change. A backend without an estimate gets about the mean of the known costs, which is
+// updated every second and when the number of known costs has doubled.
 void weir_estimates_write_changed(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Write the costs of all backends of a service.

@@ -13,7 +13,8 @@
 // Mean of a service's reported weights. It is high, so that weights, which are integers, can change
 // in small steps.
 #define WEIGHT_MEAN 10000
-#define CHANGE_PERCENT 2 // smaller changes are not published
+// If no weight of a service changes by more than this, its weights are not published.
+#define CHANGE_PERCENT 2
 #define CHANGE_MOST 1.2 // a weight changes by at most this factor per second
 #define MORE_THAN_OTHERS 10.0
 // Configured weights are multiplied by this factor, because corrected weights are truncated to

@@ -53,7 +53,7 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 	uint32_t backends, uint32_t services);
 
 // Returns the number of new flows of a backend since its oldest sample, which is 60 to 65 s old, or
-// newer for a new backend.
+// newer for a new backend, or if there are fewer than WEIR_RECENT_SAMPLES samples.
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
 // Returns the number of flows of a service that were spilled or rejected at the limit since the
@@ -65,8 +65,8 @@ uint64_t weir_recent_limited(
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
 // Returns which part of the flow table was full when the packets of weir_recent_untracked were
-// forwarded. The result is derived from the current numbers of flows, because the counter does not
-// distinguish the causes.
+// forwarded. The result is derived from numbers of flows, at the last weir_recent_log_untracked
+// that found such packets or now, because the counter does not distinguish the causes.
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is
