@@ -2,9 +2,9 @@
 //
 // Captures: requests copies of packets from workers (capture.h of the segment), and passes them to
 // a client of the control socket. Only one capture runs at a time. It belongs to the connection
-// that started it. A capture ends when this connection is closed, when the packet limit is reached,
-// or when the dataplane exits. A capture expires if its client has not read for
-// WEIR_CAPTURES_UNREAD_MS; another capture can then replace it.
+// that started it. A capture ends when its client stops it, when this connection is closed, when
+// the packet limit is reached, or when the dataplane exits. A capture expires if its client has not
+// read for WEIR_CAPTURES_UNREAD_MS; another capture can then replace it.
 //
 // The names of a packet's service and backend are the names at the time when the packet was copied;
 // "" = the id has been reused since then.
@@ -87,8 +87,8 @@ typedef void (*weir_capture_done)(void *context, int error, struct weir_capture_
 // Create without a capture. audit: borrowed; gets an entry at the end of each capture. Returns 0 or
 // -ENOMEM.
 int weir_captures_create(uv_loop_t *loop, struct weir_audit *audit, struct weir_captures **ret);
-// Set the attached dataplane. segment: NULL = no dataplane. segment and tables are borrowed until
-// the next call.
+// Sets the attached dataplane, and ends a running capture. segment: NULL = no dataplane. segment
+// and tables are borrowed until the next call.
 void weir_captures_bind(struct weir_captures *captures, struct weir_segment *segment,
 	const struct weir_tables *tables); // captures NULL is allowed
 // Free everything. The libuv handles are closed in the next iterations of the loop. NULL is
@@ -100,8 +100,8 @@ void weir_captures_free(struct weir_captures *captures);
 int weir_captures_start(
 	struct weir_captures *captures, const struct weir_capture_request *request, uint64_t *ret);
 struct weir_capture_status weir_captures_status(const struct weir_captures *captures);
-// Read packets of the last capture. Waits up to WEIR_CAPTURES_WAIT_MS for the first packet. Only
-// one read may be in progress.
+// Reads packets of the last capture. While it is running, waits up to WEIR_CAPTURES_WAIT_MS for the
+// first packet. Only one read may be in progress.
 void weir_captures_read(struct weir_captures *captures, weir_capture_done done, void *context);
 // Ends the last capture if it is running, and the read in progress. end: the reason.
 void weir_captures_stop(struct weir_captures *captures, enum weir_capture_end end);

@@ -24,7 +24,7 @@
 struct job { // a list, deletion or count that is queued or running
 	struct job *next;
 	struct weir_message request; // WEIR_MESSAGE_FLOW_LIST or WEIR_MESSAGE_SOURCE_WALK
-	bool all; // the job is for all workers; false for a walk over the affinity table
+	bool all; // for all workers; false = for one worker, or a walk over the affinity table
 	uint64_t workers; // bitmap of the job's workers; workers that did not respond are removed
 	uint32_t line; // first line of the next round
 	uint32_t lines; // number of lines of the longest table, according to the responses

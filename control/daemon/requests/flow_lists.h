@@ -22,9 +22,10 @@
 
 #include "table_walk.h"
 
-#define WEIR_FLOW_LISTS_MAX 16 // maximum number of queued lists, deletions and counts
+#define WEIR_FLOW_LISTS_MAX 16 // maximum number of lists, deletions and counts, queued or running
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has found at least this number of flows
-#define WEIR_FLOW_LISTS_SLICE_MS 50 // a list ends after this time
+// After this time, a list ends, and a deletion or count lets the next request run.
+#define WEIR_FLOW_LISTS_SLICE_MS 50
 #define WEIR_FLOW_LISTS_ALL UINT32_MAX // value for a worker index: all workers
 
 struct weir_flow_lists;
@@ -48,7 +49,9 @@ struct weir_flow_list_result {
 	uint64_t source_entries; // entries for which the affinity table has room; 0 = no table
 	uint32_t next; // first line of the next list
 	bool more; // the tables have further lines
-	bool incomplete; // a worker did not respond in time
+	// Some lines were not searched: a worker did not respond in time, now or recently, or its
+	// responses made no progress.
+	bool incomplete;
 };
 
 // Called once per request. error: 0, -ENOTCONN (the dataplane has exited) or -ENOMEM. result: valid
@@ -62,7 +65,7 @@ int weir_flow_lists_create(
 // Lists flows that match `request`, a WEIR_MESSAGE_FLOW_LIST, starting at line `first`; or, if the
 // request is for a deletion, deletes all flows that match. request: copied; this function sets its
 // lines and page. worker: index of one worker, or WEIR_FLOW_LISTS_ALL. Returns 0, -ENOTCONN (no
-// dataplane), -EBUSY (WEIR_FLOW_LISTS_MAX requests are queued) or -ENOMEM; `done` is called only if
+// dataplane), -EBUSY (there are WEIR_FLOW_LISTS_MAX requests) or -ENOMEM; `done` is called only if
 // the result is 0.
 int weir_flow_lists_start(struct weir_flow_lists *lists, const struct weir_message *request,
 	uint32_t first, uint32_t worker, weir_flow_list_done done, void *context);

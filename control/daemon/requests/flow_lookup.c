@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct lookup { // a lookup: one request to all workers
+struct lookup { // a lookup: the same request to all workers, or to one worker
 	struct lookup *next;
 	uint64_t sequence;
 	uint64_t deadline_ms;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow lookup: looks up the backend of a flow, or of new flows of a client (affinity). Sends a
-// request to all workers through the mailboxes of the segment, and collects the responses. A worker
-// that does not respond within WEIR_LOOKUP_MS is left out. A request can also delete the flow if a
-// worker finds it. A request to delete an affinity entry goes to one worker only: a second worker
-// would delete an entry that was created for the client in the meantime.
+// request to all workers through the mailboxes of the segment, and collects the responses, until
+// all workers have responded or one has found the flow or entry, but for at most WEIR_LOOKUP_MS. A
+// request can also delete the flow if a worker finds it. A request to delete an affinity entry goes
+// to one worker only: a second worker would delete an entry that was created for the client in the
+// meantime.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -16,7 +17,8 @@
 #include "mailboxes.h"
 
 #define WEIR_LOOKUP_MS 200
-// Maximum number of lookups in progress. A mailbox always has room for this number of requests.
+// Maximum number of lookups in progress. A mailbox has room for twice this number of messages, but
+// other modules use it as well, and a stalled worker does not empty it.
 #define WEIR_LOOKUPS_MAX 32
 // A new lookup that deletes nothing is refused if this number of lookups is in progress.
 #define WEIR_LOOKUPS_OPEN 24
@@ -57,7 +59,7 @@ typedef void (*weir_lookup_done)(void *context, int error, const struct weir_loo
 // Create without lookups. mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
-// Sends a lookup to all workers of the segment to which the mailboxes are bound. The mailboxes must
+// Sends a lookup to the workers of the segment to which the mailboxes are bound. The mailboxes must
 // stay bound to this segment until `done` is called, or until weir_lookups_abandon. request:
 // WEIR_MESSAGE_FLOW_LOOKUP, FLOW_DELETE, SOURCE_LOOKUP or SOURCE_DELETE; copied.
 // Returns 0, -ENOTCONN (no dataplane), -EBUSY (too many lookups in progress) or -ENOMEM; `done` is

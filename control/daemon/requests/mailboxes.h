@@ -41,13 +41,13 @@ struct weir_mailboxes {
 	} kinds[WEIR_MAILBOXES_KINDS];
 };
 
-// Initializes the mailboxes. first: sequence number of the first message. Pass the time since boot
-// in nanoseconds, so that numbers of a previous control process are not used again: the rings may
-// still contain late responses to messages of that process. loop: borrowed; NULL = senders cannot
-// wait for responses.
+// Initializes the mailboxes. The first message has the sequence number first + 1. Pass the time
+// since boot in nanoseconds, so that numbers of a previous control process are not used again: the
+// rings may still contain late responses to messages of that process. loop: borrowed; NULL =
+// senders cannot wait for responses.
 void weir_mailboxes_init(struct weir_mailboxes *mailboxes, uv_loop_t *loop, uint64_t first);
-// Stops the timer; senders no longer wait. The libuv handle is closed in the next iterations of the
-// loop.
+// Stops the timer; senders no longer wait, and weir_mailboxes_wait must not be called. The libuv
+// handle is closed in the next iterations of the loop.
 void weir_mailboxes_fini(struct weir_mailboxes *mailboxes);
 // Set the attached dataplane. segment: borrowed; NULL = no dataplane.
 void weir_mailboxes_bind(struct weir_mailboxes *mailboxes, const struct weir_segment *segment);
@@ -64,7 +64,7 @@ void weir_mailboxes_wait(struct weir_mailboxes *mailboxes, uint32_t kind);
 // same number for all of them.
 uint64_t weir_mailboxes_number(struct weir_mailboxes *mailboxes);
 // Sends a message to a worker. message: must contain its sequence number. Returns false if the ring
-// of the worker is full, or if no dataplane is attached.
+// of the worker is full, or if there is no such worker or no dataplane.
 bool weir_mailboxes_send(const struct weir_mailboxes *mailboxes, uint32_t worker,
 	const struct weir_message *message);
 // Dispatches the received responses, at most one full ring per worker. Each call starts with

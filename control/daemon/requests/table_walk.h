@@ -62,5 +62,6 @@ void weir_table_walk_begin(struct weir_table_walk *walk, const struct weir_messa
 // is late, or if it contains only the length of the table.
 int weir_table_walk_take(struct weir_table_walk *walk, uint32_t worker, uint64_t sequence,
 	uint32_t next, uint32_t lines);
-// Sends the requests that are due. Returns whether responses are outstanding.
+// Sends the requests that are due. Returns whether responses, or requests to a full mailbox, are
+// outstanding.
 bool weir_table_walk_step(struct weir_table_walk *walk, uint64_t now_ms);
