@@ -15,8 +15,8 @@
 #define WEIR_SHED_FOR_MOST_MS 86400000.0 // a day
 #define WEIR_SHED_IDLE_MOST_MS 86400000.0
 
-// States of a shed. X(NAME, "name"). A shed that has ended is kept until the next shed of its
-// backend runs, or until the backend is removed.
+// States of a shed. X(NAME, "name"). A shed that has run and ended is kept until the next shed of
+// its backend runs, or until the backend is removed or gets another address.
 #define WEIR_SHED_STATES(X) \
 	X(STARTING, "starting") \
 	X(RUNNING, "running") \

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define WEIR_SHED_RATE_LEAST_MILLI 200u // 0.2 per second: one connection per order, which lasts 5 s
-// Duration of an order, unless the rate is below one connection per second.
+// Minimum duration of an order. See weir_shed_step.
 #define WEIR_SHED_ORDER_MS 1000u
 
 struct weir_shed_sum { // sums over the backends that get new flows; zeroed = no backend
@@ -60,8 +60,8 @@ struct weir_shed_step { // an order of a shed: maximum number of connections to 
 
 // Returns the next order. above: number of connections above the mean. left: number of connections
 // that the shed may still end in total. The count of the order is the number of connections that
-// the rate permits within its duration, but at most `above` and at most `left`; 0 = there is no
-// connection to end. seconds: duration of the order, 1 or 2. If the rate permits less than one
-// connection in this time, the order lasts long enough for one connection.
+// the rate permits within its duration, but at most `above`, `left` and WEIR_AGENT_SHED_COUNT_MOST;
+// 0 = there is no connection to end. seconds: duration of the order, 1 or 2. If the rate permits
+// less than one connection in this time, the order lasts long enough for one connection.
 struct weir_shed_step weir_shed_step(
 	uint64_t above, uint64_t left, uint32_t rate_milli_per_s, uint32_t seconds);

@@ -208,6 +208,7 @@ static void send_order(struct weir_sheds *sheds, struct weir_shed *shed,
 
 // Called while the backend is at the mean. Ends the shed when the backend has been at the mean for
 // WEIR_SHED_SETTLED_MS, because until then clients may connect again, some of them to this backend.
+// Waits longer while its agent does not answer, or while its hook still ends connections.
 // Meanwhile, sends orders with a count of 0, so that the agent counts the connections.
 static void wait_at_mean(struct weir_sheds *sheds, struct weir_shed *shed,
 	const struct weir_backend_state *backend) {

@@ -53,23 +53,24 @@ int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret); 
 // allowed.
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why);
 void weir_sheds_free(struct weir_sheds *sheds); // NULL is allowed
-// Call this function after a configuration was applied to the tables. tables: borrowed until the
-// next call.
+// Call this function after a configuration was applied to the tables, and before weir_sheds_start.
+// tables: borrowed until the next call.
 void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables);
 // Continues all sheds; call this function once a second.
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms);
 
-// Start a shed, or a dry run. who: the user who starts it. begun: called later, once. Returns 0,
+// Starts a shed, or a dry run. who: the user who starts it. begun: if the result is 0, called once:
+// usually later, but before this function returns if the shed fails immediately. Returns 0,
 // -ENOMEM, or -EINVAL with the reason and a remedy in why: no agent, no other backend, not above
 // the mean, panic mode, WEIR_AGENTS_SHEDS_MAX sheds are running, ...
 int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	const struct weir_shed_terms *terms, const struct weir_audit_who *who, uint64_t now_ms,
 	weir_shed_begun begun, void *context, char *why, size_t why_bytes);
 // Ends a running shed at the request of an operator. If an order is in flight, the shed ends when
-// the order has ended. Returns 0, or -ENOENT if no shed of this backend is running.
+// the order has ended. Returns 0, or -ENOENT if this backend has no shed in the state RUNNING.
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
-// Returns the last shed of a backend, which may be starting, running or ended; NULL = there was
-// none.
+// Returns the last shed of a backend that is not a dry run, which may be starting, running or
+// ended; NULL = there is none.
 const struct weir_shed *weir_sheds_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend);
