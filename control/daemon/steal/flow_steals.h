@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow steals: if a backend does not accept connections, moves these connections to another
-// backend. A round begins every WEIR_ROUND_MS, or earlier, when a report of a full accept queue
-// arrives or as soon as a connection has waited long enough. Early rounds use at most a thousandth
-// of a CPU. The steps of a round:
+// backend. A round begins WEIR_ROUND_MS after the last regular round, or earlier, when a report of
+// a full accept queue arrives or as soon as a connection has waited long enough. Early rounds use
+// at most a thousandth of a CPU. The steps of a round:
 //
 //   1. find backends with a full accept queue, reported by their agents, or with many half-open
 //      flows (policy/stalling.h)
@@ -35,7 +35,8 @@
 #include "tables.h"
 
 #define WEIR_FLOW_STEALS_AT_ONCE 64u // maximum number of requests in a round
-// Maximum number of requests to an agent in a round. An agent accepts 200 requests per second.
+// Maximum number of requests to an agent in a round. An agent accepts 200 requests per second, and
+// bursts of 24.
 #define WEIR_FLOW_STEALS_OF_AGENT 20u
 #define WEIR_FLOW_STEALS_ANSWER_MS 250u // timeout for the answer of an agent
 // timeout for the response of the worker, after the agent's answer
@@ -70,13 +71,13 @@ struct weir_flow_steals_event { // a completed request
 	enum weir_flow_steal_outcome outcome;
 };
 
-// Create without services. log, mailboxes, reports, agents: borrowed. weir_flow_steals_free does
-// not use reports and agents. After weir_flow_steals_free, `reports` must not process any report.
-// Returns 0 or -ENOMEM.
+// Creates without services. log, mailboxes, reports, agents: borrowed. weir_flow_steals_free does
+// not use reports and agents. After weir_flow_steals_free, `reports` must not process any report,
+// and `agents` must not end any steal. Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret);
-// Free everything. The libuv handles are closed in the next iterations of the loop. NULL is
-// allowed.
+// Frees everything. Call this function after weir_mailboxes_fini. The libuv handles are closed in
+// the next iterations of the loop. NULL is allowed.
 void weir_flow_steals_free(struct weir_flow_steals *steals);
 
 // Replaces the services with the services of this configuration. Unchanged services continue.
@@ -85,8 +86,8 @@ void weir_flow_steals_free(struct weir_flow_steals *steals);
 // connection is moved until the next call).
 int weir_flow_steals_configure(struct weir_flow_steals *steals, struct weir_tables *tables,
 	const struct weir_config *config);
-// Abandons the requests in flight. Call this function when the dataplane has exited. NULL is
-// allowed.
+// Abandons the scan and the requests in flight. Call this function when the dataplane has exited.
+// NULL is allowed.
 void weir_flow_steals_abandon(struct weir_flow_steals *steals);
 // Disables the stealing of connections until the next weir_flow_steals_configure. Call this
 // function when ids of the tables have changed.
@@ -94,13 +95,13 @@ void weir_flow_steals_clear(struct weir_flow_steals *steals);
 
 // --- status ---
 
-// Gets the n-th service that steals connections now, or has stolen connections before. *ret is
+// Gets the n-th service that steals connections now, or has requested steals before. *ret is
 // valid until the next call that changes the services. Returns false if there is no such service.
 bool weir_flow_steals_service(
 	const struct weir_flow_steals *steals, uint32_t n, struct weir_flow_steals_service *ret);
-// Iterates over the backends from which connections of the n-th service are moved away, as its last
-// round has selected them. Gets the next backend; returns false after the last backend. *place: 0
-// in the first call; the caller must not change it between calls.
+// Iterates over the saturated backends of the n-th service, from which connections are moved away,
+// as its last round has found them. Gets the next backend; returns false after the last backend.
+// *place: 0 in the first call; the caller must not change it between calls.
 bool weir_flow_steals_relieved(const struct weir_flow_steals *steals, uint32_t n, uint32_t *place,
 	struct weir_flow_steals_relieved *ret);
 // Gets the n-th newest event; n = 0 is the newest. Returns false if there is no such event.

@@ -26,7 +26,7 @@ struct weir_refused_places { // zeroed = empty
 	struct weir_refused_place place[WEIR_REFUSED_PLACES];
 };
 
-// Adds a place. Sets until_ms of the place to the time when the place expires.
+// Adds a place. place: copied, except until_ms. The place expires after WEIR_REFUSED_PLACE_MS.
 void weir_refused_places_add(struct weir_refused_places *places,
 	const struct weir_refused_place *place, uint64_t now_ms);
 

@@ -33,7 +33,9 @@ struct steal_member { // a backend of a service
 	uint32_t requests; // requests to its agent in this round
 	bool answered; // the agent has answered a request in this round
 	bool permitted; // the agent has permitted a request in this round
-	uint32_t refusals; // number of consecutive rounds without a permission
+	// Number of consecutive rounds without a permission, until the pause after them is the
+	// longest.
+	uint32_t refusals;
 	uint64_t paused_ms; // until this time, no request is sent to its agent
 	uint32_t pauses; // number of pauses since its agent last permitted a steal
 	bool silent; // the last pause began because the agent did not answer
@@ -119,11 +121,13 @@ uint32_t weir_steal_service_look(struct steal_service *service, const struct wei
 void weir_steal_service_refresh(struct steal_service *service, const struct weir_tables *tables,
 	const struct weir_reports *reports, uint64_t now_ms);
 
-// Makes the next call of weir_steal_service_look start its search at this backend.
+// Makes the next call of weir_steal_service_look start its search at this backend. Does nothing if
+// the backend is not a member.
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
-// Iterates over the victims that the last call of weir_steal_service_look has selected: gets the
-// next victim, starting at the index *place. Returns false after the last victim.
+// Iterates over the saturated members, as the last call of weir_steal_service_look or
+// weir_steal_service_refresh has found them: gets the next one, starting at the index *place.
+// Returns false after the last one.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 

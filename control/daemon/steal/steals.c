@@ -12,7 +12,7 @@ struct weir_steals {
 	struct weir_mailboxes *mailboxes;
 	const struct weir_log *log;
 	const struct weir_segment *segment; // NULL = no dataplane is attached
-	struct weir_bucket_moves *moves; // NULL = flows are not in buckets
+	struct weir_bucket_moves *moves; // NULL = none, see weir_steals_impossible
 	struct weir_bucket_look look; // a member, because it is too large for the stack
 	struct {
 		uint64_t sequence; // sequence number of the last message about the bucket; 0 = none

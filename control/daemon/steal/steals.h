@@ -49,5 +49,5 @@ const char *weir_steals_why(const struct weir_steals *steals);
 const char *weir_steals_impossible(const struct weir_steals *steals);
 enum weir_stealing weir_steals_set_to(const struct weir_steals *steals);
 bool weir_steals_configured(const struct weir_steals *steals);
-// Returns the moves in the attached segment; NULL = its flows are not in buckets.
+// Returns the moves in the attached segment; NULL = there are none, see weir_steals_impossible.
 const struct weir_bucket_moves *weir_steals_moves(const struct weir_steals *steals);
