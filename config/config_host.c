@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -348,5 +350,63 @@ int weir_config_warn_programs(const struct weir_config *config, struct weir_conf
 				&service->health_check.command, path, service->line, errors);
 		}
 	}
+	return r;
+}
+
+// --- backends on this host ----------------------------------------------------------------
+
+static bool is_address_of(const struct ifaddrs *interface, const struct weir_address *address) {
+	const struct sockaddr *own = interface->ifa_addr;
+
+	if (own == NULL) {
+		return false;
+	}
+	if (address->family == 6) {
+		return own->sa_family == AF_INET6 &&
+		       memcmp(&((const struct sockaddr_in6 *)own)->sin6_addr, address->bytes, 16) ==
+			       0;
+	}
+	return own->sa_family == AF_INET &&
+	       memcmp(&((const struct sockaddr_in *)own)->sin_addr, address->bytes, 4) == 0;
+}
+
+static bool is_local(const struct ifaddrs *interfaces, const struct weir_address *address) {
+	while (interfaces != NULL && !is_address_of(interfaces, address)) {
+		interfaces = interfaces->ifa_next;
+	}
+	return interfaces != NULL;
+}
+
+static int warn_local(const struct weir_config *config, uint32_t service, uint32_t backend,
+	struct weir_config_errors *errors) {
+	struct weir_config_error warning = {.line = config->services[service].line};
+
+	snprintf(warning.path, sizeof(warning.path), "services[%u].backends[%u].address", service,
+		backend);
+	snprintf(warning.reason, sizeof(warning.reason),
+		"is an address of this host: weir-dataplane sends no packets to its own host, so "
+		"the backend would get none; run the server on another host, or in a network "
+		"namespace with an interface on the network of the ports");
+	return weir_config_add_warning(errors, &warning);
+}
+
+int weir_config_warn_local_backends(
+	const struct weir_config *config, struct weir_config_errors *errors) {
+	struct ifaddrs *interfaces;
+	int r = 0;
+
+	if (getifaddrs(&interfaces) < 0) {
+		return -errno;
+	}
+	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
+		const struct weir_config_service *service = &config->services[i];
+
+		for (uint32_t j = 0; r == 0 && j < service->backend_count; j++) {
+			if (is_local(interfaces, &service->backends[j].address)) {
+				r = warn_local(config, i, j, errors);
+			}
+		}
+	}
+	freeifaddrs(interfaces);
 	return r;
 }

@@ -2,7 +2,8 @@
 //
 // Warnings about resources that a configuration needs, but that this host lacks: the CPUs of
 // workers, the CA files of health checks, the programs of health checks and of `notify`, and the
-// interfaces in the names of devices. Interfaces that Weir creates may be missing.
+// interfaces in the names of devices. Interfaces that Weir creates may be missing. Also a warning
+// about backends that are this host.
 //
 // Threads: any.
 #pragma once
@@ -69,3 +70,8 @@ int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_f
 // permission to examine a file, no warning is added. Return values as for
 // weir_config_warn_interfaces.
 int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors);
+
+// Adds a warning for each backend whose address is an address of an interface in the network
+// namespace of this process. Return values as for weir_config_warn_interfaces.
+int weir_config_warn_local_backends(
+	const struct weir_config *config, struct weir_config_errors *errors);

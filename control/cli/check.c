@@ -139,6 +139,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		warn_keys(config, &found);
 		(void)weir_config_warn_ca_files(config, ca_fault, &found);
 		(void)weir_config_warn_programs(config, &found);
+		(void)weir_config_warn_local_backends(config, &found);
 	}
 	errors = weir_config_errors_json(found.error, found.count);
 	warnings = weir_config_errors_json(found.warning, of_file);

@@ -277,6 +277,7 @@ int weir_reload_plan(
 	(void)weir_config_warn_cpus(plan->config, &plan->errors);
 	(void)weir_config_warn_ca_files(plan->config, ca_fault, &plan->errors);
 	(void)weir_config_warn_programs(plan->config, &plan->errors);
+	(void)weir_config_warn_local_backends(plan->config, &plan->errors);
 	r = weir_config_compare(reload->config, plan->config, &plan->difference);
 	if (r < 0 || !needs_restart(&plan->difference)) {
 		return r;

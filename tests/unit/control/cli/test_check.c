@@ -346,6 +346,30 @@ static bool add_user(const char *passwd) {
 	       mount(passwd, "/etc/passwd", NULL, MS_BIND, NULL) == 0;
 }
 
+TEST(backend_on_this_host_is_a_warning) {
+	char path[] = "/tmp/weir-test-XXXXXX";
+	const int fd = mkstemp(path);
+	struct outcome outcome;
+
+	dprintf(fd, "{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], " A_SERVICE);
+	close(fd);
+	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {
+		unlink(path);
+		skip();
+	}
+	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
+	assert_null(strstr(outcome.out, "is an address of this host"));
+	free_outcome(&outcome);
+	assert_int_equal(system("ip link set lo up && ip address add 10.0.0.1/32 dev lo"), 0);
+	outcome = RUN("/nonexistent", "config", "check", "--strict", path);
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out,
+		"warning: services[0].backends[0].address: is an address of this host");
+	free_outcome(&outcome);
+	assert_int_equal(system("ip address del 10.0.0.1/32 dev lo"), 0);
+	unlink(path);
+}
+
 TEST(ca_file_that_only_root_may_read_is_a_warning) {
 	char path[] = "/tmp/weir-test-XXXXXX", ca[64], passwd[64];
 	FILE *file;
