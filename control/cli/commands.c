@@ -416,9 +416,14 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "error. Backends in maintenance stay in maintenance.\n",
 	 "weirctl host drain --interval 60s --wait 10.0.0.11", "host.drain", 1, 1, WEIR_CLI_DRAIN,
 	 build_host, weir_drain_show_host, weir_drain_run, true},
+	{"host", "maintenance", "ADDRESS",
+	 "give all backends that have ADDRESS no new flows, even in panic mode",
+	 "For a broken host. \"host ready\" ends the maintenance.\n",
+	 "weirctl host maintenance 10.0.0.11", "host.maintenance", 1, 1, 0, build_host,
+	 weir_drain_show_host, NULL, true},
 	{"host", "ready", "ADDRESS", "end the drains of all backends that have ADDRESS",
-	 "Drained backends become ready again. Backends that were put into maintenance without a drain stay\n"
-	 "in maintenance.\n",
+	 "Drained backends become ready again. Backends in maintenance stay in maintenance, unless all\n"
+	 "backends that have ADDRESS are in maintenance: then they become ready.\n",
 	 "weirctl host ready 10.0.0.11", "host.ready", 1, 1, 0, build_host, weir_drain_show_host, NULL,
 	 true},
 	{"weight", "set", "[SERVICE/]BACKEND WEIGHT|configured",

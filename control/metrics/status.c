@@ -21,9 +21,9 @@ static json_t *last_of(const json_t *list) {
 // clients and are not shown.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
-		"backend.maintenance", "config.reload", "host.drain", "host.ready", "service.drain",
-		"service.ready", "service.set", "vip.drain", "vip.ready", "weight.set",
-		"worker.steal"};
+		"backend.maintenance", "config.reload", "host.drain", "host.maintenance",
+		"host.ready", "service.drain", "service.ready", "service.set", "vip.drain",
+		"vip.ready", "weight.set", "worker.steal"};
 	const char *outcome = json_string_value(json_object_get(entry, "outcome"));
 	const char *command = json_string_value(json_object_get(entry, "command"));
 

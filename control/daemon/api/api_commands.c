@@ -96,6 +96,8 @@ static const struct command commands[] = {
 		{REQUIRED("address", ARGUMENT_TEXT)}},
 	{"host.drain", CHANGE, WEIR_API_AUDIT_HOST, weir_api_host_drain,
 		{REQUIRED("address", ARGUMENT_TEXT), OPTIONAL("interval_ms", ARGUMENT_NUMBER)}},
+	{"host.maintenance", CHANGE, WEIR_API_AUDIT_HOST, weir_api_host_maintenance,
+		{REQUIRED("address", ARGUMENT_TEXT)}},
 	{"host.ready", CHANGE, WEIR_API_AUDIT_HOST, weir_api_host_ready,
 		{REQUIRED("address", ARGUMENT_TEXT)}},
 	{"weight.set", CHANGE, WEIR_API_AUDIT_WEIGHT, weir_api_weight_set,

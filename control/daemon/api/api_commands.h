@@ -32,6 +32,7 @@ void weir_api_dispatch(void *context, struct weir_api_call *call);
 	X(bind_ready) \
 	X(host_show) \
 	X(host_drain) \
+	X(host_maintenance) \
 	X(host_ready) \
 	X(weight_set) \
 	X(canary_plan) \

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handlers of hosts: host.show, host.drain, host.ready. A host is the set of all backends with
-// the same address, in all services. A backend that a reload has removed belongs to the host while
-// it has flows or is drained, so that the drain of a host does not end before these flows have
-// ended.
+// API handlers of hosts: host.show, host.drain, host.maintenance, host.ready. A host is the set of
+// all backends with the same address, in all services. A backend that a reload has removed belongs
+// to the host while it has flows or is drained, so that the drain of a host does not end before
+// these flows have ended.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -260,8 +260,21 @@ static json_t *json_drain_warnings(const struct weir_daemon *daemon, const struc
 	return warnings;
 }
 
-void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
+// Publishes a change of the backends of a host, and answers the call with the state of the host.
+static void answer_changed(struct weir_daemon *daemon, struct weir_api_call *call) {
 	json_t *result;
+	struct host host;
+
+	weir_api_publish_now(daemon, call);
+	if (find_named(daemon, call, &host)) { // all its backends, also those in maintenance
+		result = json_host(daemon, &host);
+		json_object_set_new(result, "warnings", json_drain_warnings(daemon, &host));
+		weir_api_answer(call, result);
+		free(host.ids);
+	}
+}
+
+void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct host host;
 	uint64_t until_ns;
 	int r;
@@ -276,13 +289,31 @@ void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call)
 		weir_api_answer(call, NULL);
 		return;
 	}
-	weir_api_publish_now(daemon, call);
-	if (find_named(daemon, call, &host)) { // all its backends, also those in maintenance
-		result = json_host(daemon, &host);
-		json_object_set_new(result, "warnings", json_drain_warnings(daemon, &host));
-		weir_api_answer(call, result);
-		free(host.ids);
+	answer_changed(daemon, call);
+}
+
+void weir_api_host_maintenance(struct weir_daemon *daemon, struct weir_api_call *call) {
+	struct weir_backend_state state;
+	struct host host;
+
+	if (!find_named(daemon, call, &host)) {
+		return;
 	}
+	for (uint32_t i = 0; i < host.count; i++) {
+		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&
+			!state.leaving) {
+			weir_tables_set_admin(daemon->tables, host.ids[i], WEIR_ADMIN_MAINTENANCE);
+		}
+	}
+	free(host.ids);
+	answer_changed(daemon, call);
+}
+
+static bool is_in_maintenance(const struct weir_daemon *daemon, const struct host *host) {
+	struct summary sum = {0};
+
+	sum_up(daemon, host, &sum);
+	return sum.backends > 0 && sum.maintenance == sum.backends;
 }
 
 void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
@@ -292,7 +323,9 @@ void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call)
 	if (!find_named(daemon, call, &host)) {
 		return;
 	}
-	select_backends(daemon, &host, true);
+	if (!is_in_maintenance(daemon, &host)) {
+		select_backends(daemon, &host, true);
+	}
 	for (uint32_t i = 0; i < host.count; i++) {
 		// A removed backend gets no new flows, even after its drain is ended.
 		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests host.show, host.drain and host.ready, which apply to all backends with the same address, in
-// all services.
+// Tests host.show, host.drain, host.maintenance and host.ready, which apply to all backends with
+// the same address, in all services.
 #include "daemon_lab.h"
 
 #include <stdio.h>
@@ -174,6 +174,25 @@ TEST(drain_can_be_repeated_and_leaves_maintenance_alone) {
 	json_decref(lab_result(
 		&own->lab, JSON({"command": "backend.ready", "service": "mail", "backend": "m-1"})));
 	*open -= 1;
+}
+
+TEST(maintenance_of_a_host_is_ended_as_a_whole) {
+	struct own *own = *state;
+	json_t *host =
+		lab_result(&own->lab, JSON({"command": "host.maintenance", "address": "10.0.1.11"}));
+
+	assert_int_equal(number(host, "maintenance"), 3);
+	assert_int_equal(number(host, "ready"), 0);
+	// a service without another backend has none for new flows
+	assert_int_equal(json_array_size(json_object_get(host, "warnings")), 1);
+	assert_int_equal(json_array_size(json_object_get(host, "in_use")), 0);
+	json_decref(host);
+	assert_true(admin_is(own, "web", "w-1", "maintenance"));
+	assert_true(admin_is(own, "web", "w-2", "ready"));
+	host = ready(own);
+	assert_int_equal(number(host, "ready"), 3);
+	json_decref(host);
+	assert_true(admin_is(own, "alone", "a-1", "ready"));
 }
 
 // Soon after the deadline, the dropped flows are no longer open. The reply must still contain the
