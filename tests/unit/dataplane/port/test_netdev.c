@@ -6,6 +6,7 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <net/if.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,14 +84,17 @@ static int packet_socket(const char *interface) {
 	return fd;
 }
 
-// Sends a frame. Returns how many frames of this test the receiver has got.
-static int send_and_count(int sender, int receiver) {
+// Sends a frame. Returns how many frames of this test the receiver has got, after it has waited
+// for `wanted` frames, at most 10 s.
+static int send_and_count(int sender, int receiver, int wanted) {
+	struct pollfd wait = {.fd = receiver, .events = POLLIN};
 	static const uint8_t sent[60] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5};
 	uint8_t frame[2048];
 	int count = 0;
 
 	assert_true(send(sender, sent, sizeof(sent), 0) == sizeof(sent));
-	while (recv(receiver, frame, sizeof(frame), MSG_DONTWAIT) > 0) {
+	while (poll(&wait, 1, count < wanted ? 10000 : 0) > 0 &&
+		recv(receiver, frame, sizeof(frame), MSG_DONTWAIT) > 0) {
 		count += memcmp(frame, sent, 14) == 0;
 	}
 	return count;
@@ -100,15 +104,17 @@ TEST(outgoing_frames_are_ignored_by_sockets_of_the_interface) {
 	int watching, here, there;
 
 	device_lab_need_root();
-	SHELL("ip link add nd0 type veth peer name nd1; ip link set nd0 up; ip link set nd1 up");
+	SHELL("ip link add nd0 type veth peer name nd1; ip link set nd0 up; ip link set nd1 up;"
+	      "for i in nd0 nd1; do until ip link show $i | grep -q 'state UP'; do sleep "
+	      "0.01; done; done"); // until then, the kernel drops frames
 	watching = packet_socket("nd0");
 	here = packet_socket("nd0");
 	there = packet_socket("nd1");
-	assert_int_equal(send_and_count(here, watching), 1);
+	assert_int_equal(send_and_count(here, watching, 1), 1);
 	assert_int_equal(weir_netdev_ignore_outgoing(if_nametoindex("nd0")), 2);
-	assert_int_equal(send_and_count(here, watching), 0);
-	assert_int_equal(send_and_count(there, watching), 1);
-	assert_int_equal(send_and_count(there, here), 2);
+	assert_int_equal(send_and_count(here, watching, 0), 0);
+	assert_int_equal(send_and_count(there, watching, 1), 1);
+	assert_int_equal(send_and_count(there, here, 2), 2);
 	close(watching);
 	close(here);
 	assert_int_equal(weir_netdev_ignore_outgoing(if_nametoindex("nd0")), 0);
