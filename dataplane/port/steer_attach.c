@@ -2,6 +2,7 @@
 #include "steer_attach.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,19 +10,21 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/if_link.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <xdp/libxdp.h>
 
 #include "log.h"
 #include "steer.h"
 
-#define HOLDER_TRIES 50
-#define HOLDER_PAUSE_NS 1000000
+#define SOCKETS_BYTES 8192
 #define MAPS_MAX 64
 
 // --- messages -----------------------------------------------------------------------------
@@ -67,36 +70,94 @@ static socklen_t claim_address(uint32_t ifindex, struct sockaddr_un *ret) {
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-// Find the process that holds the claim. Returns 0 or negative errno (-ECONNREFUSED: the process
-// does not listen).
-static int find_holder(const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
+// Returns the process that listens on the address; 0 = unknown, for instance because other
+// processes have filled the backlog.
+static pid_t find_listener(const struct sockaddr_un *address, socklen_t bytes) {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	socklen_t length = sizeof(*ret);
-	int r = 0;
+	struct ucred listener = {0};
+	socklen_t length = sizeof(listener);
+
+	if (fd < 0) {
+		return 0;
+	}
+	if (connect(fd, (const struct sockaddr *)address, bytes) == 0) {
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &length);
+	}
+	close(fd);
+	return listener.pid;
+}
+
+// Checks whether a message of the kernel describes a socket with this name, of root or of this
+// user.
+static bool describes_claim(const struct nlmsghdr *message, const char *name, size_t bytes) {
+	const struct rtattr *at = (const void *)((const char *)NLMSG_DATA(message) +
+						 NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
+	int left = (int)NLMSG_PAYLOAD(message, sizeof(struct unix_diag_msg));
+	bool named = false;
+	uint32_t uid = 0;
+
+	for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
+		if (at->rta_type == UNIX_DIAG_NAME) {
+			named = RTA_PAYLOAD(at) == bytes && memcmp(RTA_DATA(at), name, bytes) == 0;
+		} else if (at->rta_type == UNIX_DIAG_UID) {
+			memcpy(&uid, RTA_DATA(at), sizeof(uid));
+		}
+	}
+	return named && (uid == 0 || uid == geteuid());
+}
+
+// Reads the kernel's list of sockets. Returns 1 if a socket in it is the claim, 0 if none is, or
+// negative errno.
+static int read_sockets(int fd, const char *name, size_t bytes) {
+	_Alignas(struct nlmsghdr) char data[SOCKETS_BYTES];
+	bool found = false;
+
+	for (;;) {
+		ssize_t n = recv(fd, data, sizeof(data), 0);
+		const struct nlmsghdr *at = (const void *)data;
+
+		if (n <= 0) {
+			return n < 0 ? -errno : -EIO;
+		}
+		for (; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
+			if (at->nlmsg_type == NLMSG_DONE) {
+				return found;
+			}
+			if (at->nlmsg_type == NLMSG_ERROR) {
+				return ((const struct nlmsgerr *)NLMSG_DATA(at))->error;
+			}
+			found |= describes_claim(at, name, bytes);
+		}
+	}
+}
+
+// Checks whether a socket of root or of this user has the address. Asks the kernel for the owner,
+// because another user's socket need not accept a connection. Returns 1, 0 or negative errno.
+static int is_claimed(const struct sockaddr_un *address, socklen_t bytes) {
+	const struct {
+		struct nlmsghdr header;
+		struct unix_diag_req sockets;
+	} request = {
+		.header = {.nlmsg_len = sizeof(request),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+		// Not the connections to a socket, which have its name, and root as their owner
+		// until they are accepted.
+		.sockets = {.sdiag_family = AF_UNIX,
+			.udiag_states = 1u << TCP_LISTEN | 1u << TCP_CLOSE,
+			.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID},
+	};
+	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	int r;
 
 	if (fd < 0) {
 		return -errno;
 	}
-	// The credentials are the holder's credentials at the time when it began to listen.
-	if (connect(fd, (const struct sockaddr *)address, bytes) < 0 ||
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &length) < 0) {
-		r = -errno;
-	}
+	r = send(fd, &request, sizeof(request), 0) < 0
+		    ? -errno
+		    : read_sockets(fd, address->sun_path,
+			      bytes - offsetof(struct sockaddr_un, sun_path));
 	close(fd);
-	return r;
-}
-
-// Finds the process that holds the claim, as find_holder does. If the process does not listen,
-// tries again for a short time, because a dataplane binds the name shortly before it listens.
-static int find_holder_patiently(
-	const struct sockaddr_un *address, socklen_t bytes, struct ucred *ret) {
-	const struct timespec pause = {.tv_nsec = HOLDER_PAUSE_NS};
-	int r = find_holder(address, bytes, ret);
-
-	for (int i = 0; i < HOLDER_TRIES && r == -ECONNREFUSED; i++) {
-		nanosleep(&pause, NULL);
-		r = find_holder(address, bytes, ret);
-	}
 	return r;
 }
 
@@ -104,23 +165,22 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 	struct sockaddr_un address;
 	socklen_t bytes = claim_address(ifindex, &address);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct ucred holder = {0};
 	int r;
 
 	if (fd < 0) {
 		return -errno;
 	}
-	if (bind(fd, (struct sockaddr *)&address, bytes) == 0 && listen(fd, 4) == 0) {
+	// The socket listens only for find_listener. Nothing accepts the connections.
+	if (bind(fd, (struct sockaddr *)&address, bytes) == 0 && listen(fd, SOMAXCONN) == 0) {
 		return fd;
 	}
 	r = -errno;
 	if (r == -EADDRINUSE) {
-		r = find_holder_patiently(&address, bytes, &holder);
-		if (r == -ECONNREFUSED || (r == 0 && holder.uid != 0 && holder.uid != geteuid())) {
-			return fd; // the claim of an unprivileged user is ignored
+		if (is_claimed(&address, bytes) == 0) {
+			return fd; // the socket of another user is ignored
 		}
 		snprintf(why, why_bytes, "interface %s is used by weir-dataplane, pid %d",
-			interface, (int)holder.pid);
+			interface, (int)find_listener(&address, bytes));
 		r = -EBUSY;
 	} else {
 		snprintf(why, why_bytes, "interface %s cannot be claimed: %s", interface,
