@@ -2,6 +2,7 @@
 #include "device_watch.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
 
 #include "netdev.h"
@@ -23,12 +24,11 @@ static void watch_link(struct weir_device_watch *watch, const struct weir_device
 // Logs that the MAC address of the interface was changed, which is possible at any time. Weir drops
 // frames to the new address and continues to send frames from the old address.
 static void watch_mac(struct weir_device_watch *watch, const struct weir_device *device,
-	const char *port, const struct weir_log *log) {
+	const char *interface, const char *port, const struct weir_log *log) {
 	uint8_t mac[6];
 	bool changed;
 
-	if (device->ifindex == 0 || device->exception || device->any_mac ||
-		weir_netdev_mac(device->interface, mac) < 0) {
+	if (device->any_mac || weir_netdev_mac(interface, mac) < 0) {
 		return;
 	}
 	changed = memcmp(mac, device->mac, sizeof(mac)) != 0;
@@ -36,7 +36,7 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: the MAC address of interface %s was changed: restart "
 			"weir-dataplane to use the new address",
-			port, device->interface);
+			port, interface);
 	}
 	watch->mac_changed = changed;
 }
@@ -45,9 +45,8 @@ static void watch_mac(struct weir_device_watch *watch, const struct weir_device 
 // longer lower. Packets longer than the interface's MTU are lost, and no counter of the dataplane
 // shows this: the kernel drops sent packets, and received packets do not reach the interface.
 static void watch_mtu(struct weir_device_watch *watch, const struct weir_device *device,
-	const char *port, const struct weir_log *log) {
-	int mtu = device->ifindex == 0 || device->exception ? -ENODEV
-							    : weir_netdev_mtu(device->interface);
+	const char *interface, const char *port, const struct weir_log *log) {
+	int mtu = weir_netdev_mtu(interface);
 	bool lowered = mtu < device->mtu;
 
 	if (mtu < 0 || lowered == watch->mtu_lowered) {
@@ -57,11 +56,10 @@ static void watch_mtu(struct weir_device_watch *watch, const struct weir_device 
 		weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
 			"port %s: the MTU of interface %s was lowered to %d: longer packets are "
 			"lost; run \"ip link set %s mtu %u\"",
-			port, device->interface, mtu, device->interface, device->mtu);
+			port, interface, mtu, interface, device->mtu);
 	} else {
 		weir_log_event(log, WEIR_LOG_INFO, ABOUT(port),
-			"port %s: the MTU of interface %s is %d again", port, device->interface,
-			mtu);
+			"port %s: the MTU of interface %s is %d again", port, interface, mtu);
 	}
 	watch->mtu_lowered = lowered;
 }
@@ -92,8 +90,13 @@ static int watch_interface(struct weir_device_watch *watch, const struct weir_de
 
 int weir_device_watch(struct weir_device_watch *watch, const struct weir_device *device,
 	const char *port, const struct weir_log *log) {
+	char interface[IF_NAMESIZE];
+
 	watch_link(watch, device, port, log);
-	watch_mac(watch, device, port, log);
-	watch_mtu(watch, device, port, log);
+	// The interface may have been renamed, so its name is found by its index.
+	if (!device->exception && if_indextoname(device->ifindex, interface) != NULL) {
+		watch_mac(watch, device, interface, port, log);
+		watch_mtu(watch, device, interface, port, log);
+	}
 	return watch_interface(watch, device, port, log);
 }

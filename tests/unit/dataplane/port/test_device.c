@@ -10,6 +10,7 @@
 #include <rte_ethdev.h>
 
 #include "device_lab.h"
+#include "device_watch.h"
 #include "netdev.h"
 #include "test.h"
 
@@ -105,6 +106,28 @@ TEST(a_packet_socket_finds_its_interface_and_sets_its_mtu) {
 	assert_int_equal(open_device(lab, 1), -EINVAL);
 	assert_non_null(strstr(lab->why, "framesz=2048"));
 	SHELL("ip link del dv0");
+}
+
+// The former name of the interface is now that of another one, with another MAC address and MTU.
+TEST(a_renamed_interface_is_still_watched) {
+	struct weir_device_watch watch = {.link = true};
+	struct lab *lab = *state;
+	struct weir_log log = {.fd = -1, .level = WEIR_LOG_ERROR};
+
+	device_lab_need_root();
+	SHELL("ip link add dv0 type veth peer name dv1");
+	assert_int_equal(open_named(lab, "net_af_packet2,iface=dv0", 1), 0);
+	SHELL("ip link set dv0 down && ip link set dv0 name dv2");
+	SHELL("ip link add dv0 mtu 1400 type veth peer name dv3");
+	assert_int_equal(weir_device_watch(&watch, &lab->device, "wan", &log), 0);
+	assert_false(watch.mac_changed);
+	assert_false(watch.mtu_lowered);
+	SHELL("ip link set dv2 mtu 1400 && ip link set dv2 address 02:00:00:00:00:02");
+	assert_int_equal(weir_device_watch(&watch, &lab->device, "wan", &log), 0);
+	assert_true(watch.mac_changed);
+	assert_true(watch.mtu_lowered);
+	weir_device_close(&lab->device);
+	SHELL("ip link del dv0 && ip link del dv2");
 }
 
 TEST(a_tap_for_the_kernel_becomes_its_ports_twin) {
