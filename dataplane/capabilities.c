@@ -44,10 +44,6 @@ static int drop(bool keep_net_admin) {
 	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
 }
 
-int weir_capabilities_drop(bool keep_net_admin) {
-	return drop(keep_net_admin);
-}
-
 // --- other threads ------------------------------------------------------------------------
 
 // The argument and the result of the signal handler. Only one call to
@@ -86,8 +82,7 @@ static int send_request(pid_t thread) {
 }
 
 // Returns the permitted capabilities of a thread, from its status file. Returns 0 if the thread has
-// already exited, and all capabilities if the file cannot be read, for instance because the thread
-// exits during the call.
+// exited, before or during the call, and all capabilities if the file cannot be read.
 static uint64_t capabilities_of(const char *thread) {
 	uint64_t capabilities = UINT64_MAX;
 	char line[320];
@@ -102,6 +97,9 @@ static uint64_t capabilities_of(const char *thread) {
 		if (sscanf(line, "CapPrm: %" SCNx64, &capabilities) == 1) {
 			break;
 		}
+	}
+	if (ferror(file) && errno == ESRCH) { // the thread has exited since fopen
+		capabilities = 0;
 	}
 	fclose(file);
 	return capabilities;

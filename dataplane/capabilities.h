@@ -19,10 +19,6 @@
 // all threads inherit the setting. Returns 0 or negative errno.
 int weir_capabilities_freeze(void);
 
-// Drop all capabilities of the calling thread. keep_net_admin: keep CAP_NET_ADMIN, except in the
-// inheritable set. Returns 0 or negative errno.
-int weir_capabilities_drop(bool keep_net_admin);
-
 // Drop all capabilities of all threads. keep_net_admin: keep CAP_NET_ADMIN, except in the
 // inheritable set. The threads are main, DPDK's workers, and DPDK's threads for interrupts and
 // telemetry. No thread may create another thread during the call. Returns 0, -EPERM (a thread still
