@@ -132,6 +132,7 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 		return 0;
 	}
 	snprintf(value, sizeof(value), "%d", queues);
+	// The argument fits: a parsed string takes at most half of the text.
 	return weir_devargs_append(&plan->devargs, "queue_count", value);
 }
 
@@ -159,7 +160,11 @@ static int plan_af_xdp(const struct weir_config_port *port, const char *steer_ob
 			"--steer-object)",
 			port->name, steer_object, strerror(errno));
 	}
-	return weir_devargs_append(&plan->devargs, "xdp_prog", steer_object);
+	r = weir_devargs_append(&plan->devargs, "xdp_prog", steer_object);
+	return r < 0 ? refuse(why, why_bytes, r,
+			       "port %s: the path of --steer-object is too long: %s", port->name,
+			       steer_object)
+		     : 0;
 }
 
 static void plan_interface(struct weir_device_plan *plan) {

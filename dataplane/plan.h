@@ -29,7 +29,6 @@ struct weir_plan {
 
 // Computes the plan for a configuration. steer_object: path of the XDP program for AF_XDP ports
 // whose device has no xdp_prog argument; "none" = the driver's own program. Returns 0, or negative
-// errno with one line in why. -ENAMETOOLONG may leave why unchanged: a device string with appended
-// arguments is too long.
+// errno with one line in why.
 int weir_plan_make(const struct weir_config *config, const char *steer_object,
 	struct weir_plan *ret, char *why, size_t why_bytes);

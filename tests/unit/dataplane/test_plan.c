@@ -121,7 +121,7 @@ TEST(af_xdp_gets_all_queues_and_the_steer_program) {
 
 TEST(impossible_plans_are_refused_with_their_key) {
 	struct weir_plan plan = {.devices = 77};
-	char why[512];
+	char why[512], path[1024];
 
 	assert_int_equal(make(JSON({"name":"a","device":"12:3"}), 1, "none", &plan, why), -EINVAL);
 	assert_non_null(strstr(why, "port a"));
@@ -141,5 +141,13 @@ TEST(impossible_plans_are_refused_with_their_key) {
 		"/no/such/steer.o", &plan, why),
 		-ENOENT);
 	assert_non_null(strstr(why, "--steer-object"));
+	snprintf(path, sizeof(path), "%1000sbin/true", "");
+	for (char *at = path; (at = strchr(at, ' ')) != NULL;) {
+		*at = '/';
+	}
+	assert_int_equal(
+		make(JSON({"name":"a","device":"net_af_xdp0,iface=lo"}), 1, path, &plan, why),
+			-ENAMETOOLONG);
+	assert_non_null(strstr(why, "port a: the path of --steer-object is too long: /"));
 	assert_int_equal(plan.devices, 77);
 }
