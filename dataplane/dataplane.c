@@ -473,6 +473,7 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 	int r;
 
 	if (dataplane == NULL) {
+		weir_log_write(log, WEIR_LOG_ERROR, "out of memory");
 		return -ENOMEM;
 	}
 	dataplane->config = config;

@@ -21,7 +21,7 @@
 struct weir_dataplane;
 
 // Create a dataplane. Call after rte_eal_init. config, plan and log are borrowed. Returns 0, or
-// negative errno: logged, except -ENOMEM for the dataplane itself.
+// negative errno (logged).
 int weir_dataplane_open(const struct weir_config *config, const struct weir_plan *plan,
 	const struct weir_log *log, struct weir_dataplane **ret);
 // Stop the workers, and close everything that weir_dataplane_open has opened. frees: also free the

@@ -218,7 +218,6 @@ int weir_eal_arguments(
 	if (list.word == NULL) {
 		return -ENOMEM;
 	}
-	snprintf(why, why_bytes, "too many arguments for DPDK");
 	add(&list, "weir-dataplane");
 	r = add_lcores(&list, &params->config->workers, why, why_bytes);
 	if (r == 0) {
@@ -234,11 +233,13 @@ int weir_eal_arguments(
 	if (r == 0) {
 		r = list.error;
 	}
+	if (r == -E2BIG) {
+		snprintf(why, why_bytes, "too many arguments for DPDK");
+	}
 	if (r < 0) {
 		weir_eal_arguments_free(list.word);
 		return r;
 	}
-	why[0] = '\0';
 	*ret = list.word;
 	return list.count;
 }
