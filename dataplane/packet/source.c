@@ -74,7 +74,7 @@ uint16_t weir_source_remember(struct weir_pipeline *pipeline,
 	uint16_t entered = enter(pipeline, view, service, source, backend, stale, false);
 
 	if (entered == WEIR_BACKEND_NONE) {
-		pipeline->pending.affinity_full++;
+		pipeline->pending.affinity_full += pipeline->affinity != NULL;
 		entered = weir_burst_fallback(pipeline, view, source);
 	}
 	return entered != backend && entered < pipeline->max_backends &&
