@@ -239,6 +239,35 @@ static void log_differences(
 	table->changed = others > 0;
 }
 
+// Sets the entries that have queues which are not used, so that their packets are lost, to used
+// queues. Needs no shift: none of their packets is on its way to a worker.
+static void leave_unused_queues(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
+	const struct weir_spreading *spreading = tables->spreading;
+	const struct weir_distributed_port *port = &spreading->port[p];
+	uint16_t *queue = tables->table[p].queue, used[WEIR_RSS_ENTRIES_MAX];
+	bool found = false;
+	int r = 0;
+
+	weir_spreading_first_queues(spreading, p, used);
+	for (uint32_t e = 0; e < port->table_entries; e++) {
+		if (queue[e] < port->queues) {
+			used[e] = WEIR_RSS_KEEP;
+		} else {
+			found = true;
+		}
+	}
+	if (found) {
+		r = weir_rss_write(spreading->device[p]->id, port->table_entries, used);
+	}
+	if (r < 0) {
+		refused(tables, p, r, now_ns);
+		return;
+	}
+	for (uint32_t e = 0; e < port->table_entries; e++) {
+		queue[e] = used[e] == WEIR_RSS_KEEP ? queue[e] : used[e];
+	}
+}
+
 // Reads the RETA of a port's device, unless it was read recently or a change failed recently. The
 // RETA may have been changed externally, or by a reset of the device.
 static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
@@ -254,6 +283,7 @@ static void read_table(struct weir_queue_tables *tables, uint32_t p, uint64_t no
 	if (weir_rss_read(spreading->device[p]->id, (uint16_t)entries, found) == 0) {
 		log_differences(tables, p, found, entries);
 		memcpy(table->queue, found, entries * sizeof(found[0]));
+		leave_unused_queues(tables, p, now_ns);
 	}
 }
 

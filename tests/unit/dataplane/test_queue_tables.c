@@ -304,6 +304,24 @@ TEST(tables_changed_by_others_are_restored) {
 	unmake(lab);
 }
 
+// Packets of an entry with an unused queue are lost, even if no worker owns all of its buckets.
+TEST(entries_with_unused_queues_are_restored) {
+	struct tables *lab = make(2, false);
+
+	run(lab, START);
+	lab->distribution.moves->owner[4] = 1;
+	device.queue[4] = device.queue[5] = 7;
+	for (uint32_t i = 1; i < 65; i++) { // until the table was read again
+		run(lab, START + i * SECOND);
+	}
+	assert_int_equal(device.queue[4], 0);
+	assert_int_equal(device.queue[5], 1);
+	assert_int_equal(device.updates, 1);
+	assert_non_null(strstr(lab->last_line, "wan: 2 of 128 entries"));
+	assert_int_equal(lab->lines, 1);
+	unmake(lab);
+}
+
 // Uses 256 MB of memory, because 64 workers have 4,032 rings.
 static int start_eal(void **state) {
 	static char *argv[] = {"test", "--no-huge", "--no-pci", "--no-shconf", "--no-telemetry",
