@@ -103,8 +103,10 @@ static void correct(const struct weir_balanced_settings *settings, const double 
 }
 
 // Sets the mean of the corrections to 0, without backends of unknown utilization. This changes the
-// weights of the other backends by the same factor: their ratios stay the same.
-static void centre(const double *utilization, double *correction, uint32_t n) {
+// weights of the other backends by the same factor: their ratios stay the same, except at the limit
+// of a factor.
+static void centre(const struct weir_balanced_settings *settings, const double *utilization,
+	double *correction, uint32_t n) {
 	double sum = 0;
 	uint32_t known = 0;
 
@@ -114,7 +116,7 @@ static void centre(const double *utilization, double *correction, uint32_t n) {
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		if (utilization[i] > WEIR_BALANCED_UNKNOWN) {
-			correction[i] -= sum / known;
+			correction[i] = within(correction[i] - sum / known, log(settings->most));
 		}
 	}
 }
@@ -125,7 +127,7 @@ bool weir_balanced_step(const struct weir_balanced_settings *settings, const dou
 	bool left = false;
 
 	correct(settings, utilization, correction, n, gain);
-	centre(utilization, correction, n);
+	centre(settings, utilization, correction, n);
 	for (uint32_t i = 0; i < n; i++) {
 		if (utilization[i] <= WEIR_BALANCED_UNKNOWN) {
 			correction[i] *= 1 - gain;

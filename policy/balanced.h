@@ -25,9 +25,7 @@
 
 struct weir_balanced_settings {
 	double gain; // per second; below 0.5
-	// Maximum factor of a weight, > 1; the minimum is 1 / most. A factor may exceed these
-	// limits by about the gain, because the mean of the corrections is then set to 0.
-	double most;
+	double most; // maximum factor of a weight, > 1; the minimum is 1 / most
 	// The penalty times the share of failed requests is added to the utilization: otherwise a
 	// backend that fails fast would seem idle.
 	double penalty;
