@@ -113,6 +113,10 @@ def test_changes_of_a_later_configuration(lab):
     expect_equal({v.backend for v in run[:10]}, {"b0"}, "one backend")
     expect_equal({v.backend for v in run[10:20]}, {"b0", "b1"}, "two backends")
     expect_equal({v.backend for v in run[20:]}, {"b1"}, "the other backend drained, then removed")
+    for at in ("web/b1@10", "web/b0@40"):  # not in the configuration of this packet
+        done = lab.execute(lab.write_config(of(("b0",))), lab.path("in.pcap"), lab.path("none.pcap"),
+                           "--reload", f"{two}@11", "--drain", at, "--reload", f"{one}@31")
+        expect_equal((done.returncode, done.stdout), (1, b""), f"refused before the first packet: {at}")
 
 
 def of_binds(**binds):

@@ -71,14 +71,23 @@ static bool has_backend(const struct weir_config *config, const struct weir_pcap
 	return false;
 }
 
-static bool is_known(const struct weir_config *running, struct weir_config *const *later,
-	uint32_t changes, const struct weir_pcap_change *change) {
-	bool known = has_backend(running, change);
+// Returns the configuration in use when change `c` is made: that of the last reload before it.
+// Changes of the same packet are made in the order of the command line.
+static const struct weir_config *config_at(const struct weir_config *running,
+	const struct weir_pcap_options *options, struct weir_config *const *later, uint32_t c) {
+	const struct weir_pcap_change *change = options->change;
+	uint32_t packet = 0;
 
-	for (uint32_t i = 0; i < changes && !known; i++) {
-		known = later[i] != NULL && has_backend(later[i], change);
+	for (uint32_t i = 0; i < options->changes; i++) {
+		bool before = change[i].packet < change[c].packet ||
+			      (change[i].packet == change[c].packet && i < c);
+
+		if (later[i] != NULL && before && change[i].packet >= packet) {
+			packet = change[i].packet;
+			running = later[i];
+		}
 	}
-	return known;
+	return running;
 }
 
 int weir_pcap_changes_read(const struct weir_config *running,
@@ -99,9 +108,10 @@ int weir_pcap_changes_read(const struct weir_config *running,
 		const struct weir_pcap_change *change = &options->change[i];
 
 		if (change->kind != WEIR_PCAP_RELOAD &&
-			!is_known(running, ret, options->changes, change)) {
-			snprintf(why, why_bytes, "the configuration has no backend \"%s/%s\"",
-				change->service, change->backend);
+			!has_backend(config_at(running, options, ret, i), change)) {
+			snprintf(why, why_bytes,
+				"the configuration of packet %u has no backend \"%s/%s\"",
+				change->packet, change->service, change->backend);
 			return -EINVAL;
 		}
 	}
