@@ -230,6 +230,11 @@ int weir_pcap_options_parse(
 				line.operands, line.operands == 1 ? "" : "s");
 			return -EINVAL;
 		}
+		if (strcmp(line.operand[2], "-") == 0) {
+			snprintf(why, why_bytes,
+				"OUT.pcap cannot be -: the report is written to standard output");
+			return -EINVAL;
+		}
 		options.config = line.operand[0];
 		options.input = line.operand[1];
 		options.output = line.operand[2];

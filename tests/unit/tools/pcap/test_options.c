@@ -92,6 +92,7 @@ TEST(invalid_usage_is_explained) {
 		{"weir-pcap a", "1 argument instead of 3"},
 		{"weir-pcap a b", "2 arguments instead of 3"},
 		{"weir-pcap a b c d", "4 arguments instead of 3"},
+		{"weir-pcap a b -", "OUT.pcap cannot be -"},
 		{"weir-pcap a b c --nonsense", "--nonsense"},
 		{"weir-pcap a b c -x", "-x"},
 		{"weir-pcap a b c --drain", "--drain needs a value; use --drain SERVICE/BACKEND"},
