@@ -395,7 +395,10 @@ static int run_gnuplot(const char *script, char *why, size_t why_bytes) {
 	}
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR) {
-			return -errno;
+			int r = -errno;
+
+			snprintf(why, why_bytes, "gnuplot: %s", strerror(-r));
+			return r;
 		}
 	}
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {

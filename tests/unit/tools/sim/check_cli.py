@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,15 @@ def without_gnuplot_it_reports_the_missing_program():
         expect((out / "summary.csv").exists() and (out / "small-cpu.gp").exists())
         done = run("run", str(path), "--out", str(out), "--no-plots", env={"PATH": str(empty)})
         expect(done.returncode == 0, done)
+    with_small(body)
+
+
+@test
+def gnuplot_without_a_status_is_reported():
+    def body(path):
+        done = run("run", str(path), "--out", str(path.parent / "out"),
+                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        expect(done.returncode == 1 and "gnuplot: No child processes" in done.stderr, done)
     with_small(body)
 
 
