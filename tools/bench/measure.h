@@ -83,7 +83,6 @@ struct weir_bench_pass {
 	uint64_t rest_cycles; // with trace: cycles of weir_pipeline_process outside of its stages
 	uint64_t idle_cycles; // with trace: cycles of expiry and quiescent report
 	struct weir_bench_events *events; // if set, events are counted
-	bool check; // not used
 	uint64_t packets; // number of processed packets
 };
 int weir_bench_pass(struct weir_bench_engine *engine, struct weir_bench_pass *pass, char *why,
