@@ -425,8 +425,8 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	// Number of established connections; counted only with WEIR_NEEDS_RESULTS. Not shown to
-	// users.
+	// Number of established connections whose timeout would have counted in `errors`; counted
+	// only with WEIR_NEEDS_RESULTS. Not shown to users.
 	uint64_t established;
 	// Flows of the backend that are half-open now; counted only with WEIR_NEEDS_HALF_OPEN. Not
 	// shown to users.

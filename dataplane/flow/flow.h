@@ -71,7 +71,8 @@ struct weir_flow_listener {
 	// A half-open flow has become established or young: a packet other than a SYN, or a second
 	// datagram, has arrived. Not called for a flow that began as established, or that this
 	// packet finishes. answered: the flow was in phase SYN seen; the packet then shows that the
-	// backend has answered the SYN.
+	// backend has answered the SYN. False for a flow in phase WAITING, as its timeout is no
+	// WEIR_OUTCOME_UNANSWERED: such flows count neither as answered nor as unanswered.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// A FIN or RST has finished the flow, which was open. Called before `ended`. Called again
 	// for the same flow only after `resumed`. service_ns: for a flow that completed, the time
