@@ -376,13 +376,15 @@ static void report_silent(
 
 static void report_size(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const struct weir_kernel_route *route = &target->route;
-	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], via[INET6_ADDRSTRLEN + 8] = "";
+	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], via[INET6_ADDRSTRLEN + 16] = "";
 	const int bits = target->backend->address.family == 4 ? 32 : 128;
 
 	weir_address_format(&target->backend->address, text, sizeof(text));
 	weir_address_format(&route->next_hop, hop, sizeof(hop));
 	if (memcmp(&route->next_hop, &target->backend->address, sizeof(route->next_hop)) != 0) {
-		snprintf(via, sizeof(via), "via %s ", hop);
+		snprintf(via, sizeof(via), "via %s%s ",
+			route->next_hop.family == target->backend->address.family ? "" : "inet6 ",
+			hop);
 	}
 	if (target->advertised > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,

@@ -55,6 +55,13 @@ static struct weir_address read_address(uint8_t family, const struct nlattr *att
 		family == AF_INET ? 4 : 6, mnl_attr_get_payload((struct nlattr *)attribute));
 }
 
+// Reads RTA_VIA: a gateway of the other address family.
+static struct weir_address read_via(const struct nlattr *attribute) {
+	const struct rtvia *via = mnl_attr_get_payload(attribute);
+
+	return weir_address_of(via->rtvia_family == AF_INET ? 4 : 6, via->rtvia_addr);
+}
+
 static void read_metrics(const struct nlattr *attribute, struct weir_kernel_route *route) {
 	const struct nlattr *metric;
 
@@ -86,6 +93,9 @@ static int take_route(const struct nlmsghdr *message, void *context) {
 			break;
 		case RTA_GATEWAY:
 			route->next_hop = read_address(header->rtm_family, attribute);
+			break;
+		case RTA_VIA:
+			route->next_hop = read_via(attribute);
 			break;
 		case RTA_PREFSRC:
 			route->source = read_address(header->rtm_family, attribute);

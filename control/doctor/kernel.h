@@ -16,7 +16,8 @@ struct weir_kernel_route {
 	uint8_t type; // RTN_UNICAST, RTN_LOCAL, RTN_UNREACHABLE, ...
 	char interface[IF_NAMESIZE]; // "" = none
 	unsigned int index; // index of the interface
-	// the destination itself if it is on the link, or if the gateway has the other family
+	// the gateway, which can have another family than the destination; or the destination
+	// itself if it is on the link
 	struct weir_address next_hop;
 	struct weir_address source; // family 0 = unknown
 	uint32_t mtu, advmss; // route metrics; 0 = not set
