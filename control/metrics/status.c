@@ -41,6 +41,16 @@ static bool is_listed(const json_t *entry) {
 	return false;
 }
 
+// Copies the named members of an object. Returns a new object.
+static json_t *pick(const json_t *object, const char *const *members, size_t count) {
+	json_t *picked = json_object();
+
+	for (size_t i = 0; i < count; i++) {
+		json_object_set(picked, members[i], json_object_get(object, members[i]));
+	}
+	return picked;
+}
+
 // Returns the changes of the audit list for the page, without the names of users, because the page
 // has no authentication. Owned by the caller.
 static json_t *json_changes(const json_t *audit) {
@@ -51,17 +61,28 @@ static json_t *json_changes(const json_t *audit) {
 	json_t *entry;
 
 	json_array_foreach ((json_t *)audit, i, entry) {
-		json_t *change = is_listed(entry) ? json_object() : NULL;
-
-		for (size_t n = 0; change != NULL && n < sizeof(members) / sizeof(members[0]);
-			n++) {
-			json_object_set(change, members[n], json_object_get(entry, members[n]));
-		}
-		if (change != NULL) {
-			json_array_append_new(changes, change);
+		if (is_listed(entry)) {
+			json_array_append_new(changes,
+				pick(entry, members, sizeof(members) / sizeof(members[0])));
 		}
 	}
 	return changes;
+}
+
+// Returns the last steals for the page, without the addresses of clients, because the page has no
+// authentication. Owned by the caller.
+static json_t *json_steals(const json_t *steals) {
+	static const char *const members[] = {
+		"time_ms", "service", "from", "to", "reason", "outcome"};
+	json_t *list = last_of(json_object_get(steals, "recent"));
+	size_t i;
+	json_t *steal;
+
+	json_array_foreach (list, i, steal) {
+		json_array_set_new(
+			list, i, pick(steal, members, sizeof(members) / sizeof(members[0])));
+	}
+	return list;
 }
 
 // Returns a new reference to a JSON value, or JSON null if value is NULL.
@@ -79,8 +100,8 @@ void weir_status_write(struct weir_text *text, const struct weir_status *status)
 	json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "metrics",
 		or_null(status->figures.own), "control", or_null(status->figures.control),
 		"history", weir_history_json(status->history), "events", last_of(status->events),
-		"steals", last_of(json_object_get(status->steals, "recent")), "changes",
-		last_of(changes), "why", status->why);
+		"steals", json_steals(status->steals), "changes", last_of(changes), "why",
+		status->why);
 
 	if (object == NULL || json_dump_callback(object, append, text,
 				      JSON_COMPACT | JSON_REAL_PRECISION(10)) < 0) {

@@ -477,7 +477,7 @@ function changeEvent(change) {
 
 function stealEvent(steal) {
 	return {time: steal.time_ms, of: `${steal.service}/${steal.from}`, what: `steal to ${steal.to}`, kind: "",
-		why: `${steal.outcome}, ${steal.client}:${steal.client_port}`};
+		why: `${steal.outcome}, ${steal.reason}`};
 }
 
 function showEvents() {

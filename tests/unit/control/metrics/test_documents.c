@@ -192,12 +192,14 @@ TEST(page_shows_changes_of_the_audit_and_starts) {
 				"forbidden") ", " ENTRY("config.reload",
 				"refused") ", " ENTRY("config.reload",
 				"forbidden") ", " ENTRY("flow.delete", "done") "]}"},
+		{"flow.steals", "{\"ok\": true, \"result\": {\"recent\": [{\"client\": "
+				"\"192.0.2.77\", \"client_port\": 4077, \"to\": \"web-2\"}]}}"},
 		{"*", "{\"ok\": true, \"result\": []}"}, {0}};
 	static const char *const listed[] = {"\"host.drain done\"", "\"vip.ready done\"",
 		"\"config.reload refused\"", "{\"time_ms\":7,\"process\":\"weir-control\"}",
-		"{\"time_ms\":8,\"process\":\"weir-dataplane\"}"};
-	static const char *const unlisted[] = {
-		"backend.drain", "config.reload forbidden", "flow.delete", "uid", "4000000077"};
+		"{\"time_ms\":8,\"process\":\"weir-dataplane\"}", "\"to\":\"web-2\""};
+	static const char *const unlisted[] = {"backend.drain", "config.reload forbidden",
+		"flow.delete", "uid", "4000000077", "192.0.2.77", "client"};
 	struct server *server = server_start(SERVER_ANSWER, list);
 	struct weir_log log = log_of_tests();
 	struct weir_documents *documents;
