@@ -21,7 +21,7 @@
 
 #define AGE_MIN_MS 1000
 #define AGE_FAILED_MAX_MS 10000 // maximum time for which the error of a failed query is reused
-#define AGE_PER_REPLY 10 // a reply that took t ms is reused for AGE_PER_REPLY * t ms
+#define AGE_PER_REPLY 10 // replies that took t ms are reused for AGE_PER_REPLY * t ms
 #define WHY_BYTES 512
 
 struct weir_documents {
@@ -35,9 +35,9 @@ struct weir_documents {
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no reply
-	// requested_ms: time at which the last request ended; 0 = no request yet. took_ms: duration
-	// of the last request.
-	uint64_t requested_ms, took_ms;
+	// requested_ms: time at which the last metrics.show ended; 0 = no request yet. took_ms: its
+	// duration. spent_ms: duration of this request and of all requests since.
+	uint64_t requested_ms, took_ms, spent_ms;
 	double timestamp; // Unix time of the last request, seconds
 	uint64_t number; // number of requests so far, including failed requests
 	char why[WHY_BYTES]; // error of the last request; "" = none
@@ -135,6 +135,7 @@ static void set_figures(
 	note_answer(documents, why);
 	documents->requested_ms = weir_monotonic_ms();
 	documents->took_ms = documents->requested_ms - began_ms;
+	documents->spent_ms = documents->took_ms;
 	documents->number++;
 }
 
@@ -156,7 +157,7 @@ static void request_figures(struct weir_documents *documents) {
 }
 
 static bool is_fresh(const struct weir_documents *documents) {
-	uint64_t age_ms = documents->took_ms * AGE_PER_REPLY;
+	uint64_t age_ms = documents->spent_ms * AGE_PER_REPLY;
 
 	age_ms = age_ms < AGE_MIN_MS ? AGE_MIN_MS : age_ms;
 	if (documents->control == NULL && age_ms > AGE_FAILED_MAX_MS) {
@@ -213,12 +214,14 @@ static json_t *json_own(const struct weir_documents *documents) {
 static void write_status(struct weir_documents *documents, const struct weir_figures *figures,
 	struct weir_text *text) {
 	json_t *events = NULL, *steals = NULL, *audit = NULL;
+	uint64_t began_ms = weir_monotonic_ms();
 
 	if (documents->control != NULL) {
 		events = result_of(documents, "health.history");
 		steals = result_of(documents, "flow.steals");
 		audit = result_of(documents, "audit.show");
 	}
+	documents->spent_ms += weir_monotonic_ms() - began_ms;
 	weir_status_write(text, &(struct weir_status){.figures = *figures,
 					.history = &documents->history,
 					.events = events,
@@ -294,6 +297,7 @@ static json_t *request_workers(struct weir_documents *documents) {
 	json_t *answer = send_command(documents, "worker.show", why);
 	json_t *workers = json_incref(json_object_get(answer, "result"));
 
+	documents->spent_ms += weir_monotonic_ms() - began_ms;
 	json_decref(answer);
 	if (answer == NULL && documents->client == NULL) {
 		documents->timestamp = timestamp;

@@ -71,6 +71,25 @@ TEST(concurrent_requests_share_one_answer) {
 	server_stop(server);
 }
 
+// The page needs further answers. They take 300 ms together, so that the next request for figures
+// is not sent within 3 s.
+TEST(answers_for_the_page_delay_the_next_request) {
+	const struct server_answer list[] = {answers[0], {"*", NULL}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, list);
+	struct weir_log log = log_of_tests();
+	struct weir_documents *documents;
+	struct weir_document *document;
+
+	assert_int_equal(
+		weir_documents_create(server_folder(server), 100, false, &log, &documents), 0);
+	assert_int_equal(weir_documents_get(documents, WEIR_DOCUMENT_STATUS, &document), 0);
+	weir_document_release(document);
+	usleep(1200000);
+	assert_true(contains(documents, "\nweir_control_cpu_seconds_total 1\n"));
+	weir_documents_free(documents);
+	server_stop(server);
+}
+
 TEST(missing_answer_is_reported) {
 	static const enum server_mode modes[] = {SERVER_HANG, SERVER_CLOSE, SERVER_DEAF};
 	struct weir_log log = log_of_tests();
