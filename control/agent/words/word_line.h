@@ -22,7 +22,7 @@
 #include "health_state.h"
 #include "named_services.h"
 
-#define WEIR_WORD_REQUEST_BYTES 512 // maximum length of a request; weir-agent ignores the rest
+#define WEIR_WORD_REQUEST_BYTES 512 // maximum length of a request
 #define WEIR_WORD_REPLY_BYTES 256
 
 // Read the lines of a request; the last line needs no line feed. *ret_word: the announced state;

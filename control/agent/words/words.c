@@ -16,7 +16,7 @@ struct weir_word_client {
 	int fd;
 	uint32_t reads;
 	uv_poll_t poll;
-	char request[WEIR_WORD_REQUEST_BYTES];
+	char request[WEIR_WORD_REQUEST_BYTES + 1]; // full if the request is too long
 	size_t bytes;
 };
 
@@ -105,9 +105,9 @@ static bool is_allowed(const struct weir_word_service *service, uid_t uid) {
 	return uid == 0 || uid == service->words->params.listeners->uid[index_of(service)];
 }
 
-// Execute the request, and reply. The state is announced even if the client has closed the
-// connection without waiting for the reply.
-static void reply_to(struct weir_word_client *client) {
+// Execute the request if all of it was read, and reply. The state is announced even if the client
+// has closed the connection without waiting for the reply.
+static void reply_to(struct weir_word_client *client, bool whole) {
 	struct weir_word_service *service = client->service;
 	enum weir_health_word word = WEIR_HEALTH_WORD_NONE;
 	char text[WEIR_WORD_REPLY_BYTES];
@@ -118,6 +118,11 @@ static void reply_to(struct weir_word_client *client) {
 		service->refused++;
 		snprintf(text, sizeof(text), "error: user %u may not announce for service %s\n",
 			(unsigned int)client->peer.uid, named(service)->name);
+	} else if (!whole) {
+		service->refused++;
+		snprintf(text, sizeof(text),
+			"error: the request is too long; use at most %d bytes, in one part\n",
+			WEIR_WORD_REQUEST_BYTES);
 	} else if (weir_word_lines_read(client->request, client->bytes, &word)) {
 		service->refused++;
 		snprintf(text, sizeof(text),
@@ -145,11 +150,12 @@ static void close_client(struct weir_word_client *client) {
 }
 
 // Read a part of a request. A request ends with a line feed, or when the client closes the
-// connection, or when it is too long or comes in too many parts.
+// connection. It is refused if it is too long or comes in too many parts.
 static void on_request(uv_poll_t *poll, int status, int events) {
 	struct weir_word_client *client = poll->data;
 	ssize_t n = weir_foreign_read(client->fd, client->request + client->bytes,
 		sizeof(client->request) - client->bytes);
+	bool ended = n <= 0;
 
 	(void)status;
 	(void)events;
@@ -159,14 +165,14 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 	if (n > 0) {
 		client->bytes += (size_t)n;
 		client->reads++;
-		if (client->request[client->bytes - 1] != '\n' &&
-			client->bytes < sizeof(client->request) &&
+		ended = client->request[client->bytes - 1] == '\n';
+		if (!ended && client->bytes < sizeof(client->request) &&
 			client->reads < WEIR_WORDS_READS) {
 			return;
 		}
 	}
 	if (client->bytes > 0) {
-		reply_to(client);
+		reply_to(client, ended && client->bytes < sizeof(client->request));
 	}
 	close_client(client);
 }

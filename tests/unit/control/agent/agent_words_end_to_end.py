@@ -124,11 +124,14 @@ def agent_refuses_other_users(lab):
         os.chmod(sock(lab, "dns"), 0o666)
         status, text = announce(lab, WEB, "down", "--service", "dns")
         assert (status, text) == (1, f"weir-agent: user {WEB} may not announce for service dns\n"), text
-        for request in (b"lame-duck dns\n", b"\xff\n", b"x" * 600, b"lame-duck\nx\n", b"LAME-DUCK\n"):
+        for request in (b"lame-duck dns\n", b"\xff\n", b"x" * 512, b"lame-duck\nx\n", b"LAME-DUCK\n"):
             assert ask(sock(lab), request).startswith("error: unknown request; use starting"), request
+        long = b"down\nSTATUS=" + b"x" * 501
+        for request in (long, long + b"\nready\n"):
+            assert ask(sock(lab), request).startswith("error: the request is too long"), request
         assert ask(sock(lab), b"\n").startswith("web: ready")
         assert balancer.receive(0.2) is None and balancer.ask()["serial"] == 1, "it changed something"
-        assert (service_of(lab)["refused"], service_of(lab, "dns")["refused"]) == (5, 1)
+        assert (service_of(lab)["refused"], service_of(lab, "dns")["refused"]) == (7, 1)
 
 
 @scenario
