@@ -46,9 +46,9 @@ int weir_announcement_start(uv_loop_t *loop, const struct weir_announcement_para
 // Stop the timers. Run the event loop after this call, so that libuv can close their handles.
 void weir_announcement_stop(struct weir_announcement *announcement);
 
-// Become a lame duck and start the drain. If a drain is already running, start it again.
-// interval_ms: maximum duration of the drain. patient: if no balancer probes this agent, the drain
-// lasts for the whole interval (drain.h).
+// Become a lame duck and start the drain. If a drain is already running, start it again; a patient
+// drain remains patient. interval_ms: maximum duration of the drain. patient: if no balancer probes
+// this agent, the drain lasts for the whole interval (drain.h).
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
 	bool patient, const char *why);
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why);

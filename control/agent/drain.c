@@ -7,9 +7,14 @@
 
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient) {
+	const bool running =
+		drain->state == WEIR_DRAIN_TELLING || drain->state == WEIR_DRAIN_SERVING;
+
 	*drain = (struct weir_drain){.state = WEIR_DRAIN_TELLING,
 		.deadline_ms = now_ms + interval_ms,
-		.patient = patient};
+		.patient = patient || (running && drain->patient),
+		.notified = running && drain->notified,
+		.whole = running && drain->whole};
 }
 
 void weir_drain_end(struct weir_drain *drain) {

@@ -51,8 +51,9 @@ struct weir_drain { // zeroed = NONE
 // its SYN or ACK after 1 s.
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
-// Start a drain with the deadline now_ms + interval_ms. Discards the state of a running drain.
-// patient: if no balancer probes the agent, the drain lasts for the whole interval.
+// Start a drain with the deadline now_ms + interval_ms. patient: if no balancer probes the agent,
+// the drain lasts for the whole interval. If a patient drain is running, the new drain is patient
+// as well: the command that started the running drain waits for the new one.
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);

@@ -134,10 +134,11 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     warning = "warning: no balancer was notified: new connections may still arrive"
     text = lab.backend.run("sh", "-c", f"{lab.agent_binary} lame-duck --run-dir {lab.run_dir} 2>&1")
     assert warning in text, text  # the agent has no balancer to wait for
-    begun = time.monotonic()
-    command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "2s",
+    command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "20s",
                         "--run-dir", lab.run_dir, "--then", f"touch {done}")
     wait_for("a warning", lambda: "none can be notified: weir-agent lame-duck waits" in command.tail())
+    begun = time.monotonic()
+    lab.command("lame-duck", "--interval", "2s")  # sets the interval of the drain
     wait_for("the command", lambda: os.path.exists(done))
     assert time.monotonic() - begun >= 2, command.tail()
     assert command.process.wait(5) == 0 and warning in command.tail(), command.tail()
