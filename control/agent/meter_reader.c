@@ -117,10 +117,7 @@ uint64_t weir_meter_median_us(
 		uint64_t here = now->bucket[i] - before->bucket[i];
 
 		if (here > 0 && (below + here) * 2 >= count) {
-			double start = bucket_start(i), end = bucket_start(i + 1);
-			double rank = ((double)count / 2 - (double)below) / (double)here;
-
-			*ret = start + (end - start) * rank;
+			*ret = (bucket_start(i) + bucket_start(i + 1)) / 2;
 			return count;
 		}
 		below += here;

@@ -33,9 +33,9 @@ void weir_meter_read_times(const struct weir_meter *meter, struct weir_meter_tim
 uint64_t weir_meter_active(const struct weir_meter_counts *counts);
 
 // Computes the median of the service times that were added between `before` and `now`. *ret: the
-// median in microseconds, with an error of at most the width of a bucket: 1 us below 32 us, 1/16 of
-// the median above. Returns the number of these service times. If the number is 0, *ret is
-// unchanged.
+// median in microseconds, with an error of at most half the width of its bucket: 0.5 us below 32
+// us, 1/32 of the median above. Returns the number of these service times. If the number is 0, *ret
+// is unchanged.
 uint64_t weir_meter_median_us(
 	const struct weir_meter_times *before, const struct weir_meter_times *now, double *ret);
 

@@ -311,7 +311,7 @@ TEST(meter_times_from_the_handshake_to_the_close, setup, teardown) {
 	weir_meter_read_times(lab->meter, &now);
 	assert_in_range(counts.service_ns, sum.least, sum.most);
 	assert_int_equal(weir_meter_median_us(&before, &now, &median_us), 5);
-	// The buckets of the histogram are 3 % wide.
+	// The middle of a bucket is within 3 % of each time in the bucket.
 	assert_true(median_us >= 19000 && median_us < (double)longest_of_four_ns / 950);
 	assert_int_equal(weir_meter_median_us(&now, &now, &median_us), 0);
 }
@@ -352,6 +352,17 @@ TEST(meter_buckets_are_narrow_and_ordered) {
 	}
 	assert_int_equal(last, WEIR_METER_BUCKETS - 1);
 	assert_int_equal(weir_meter_bucket(UINT64_MAX), WEIR_METER_BUCKETS - 1);
+}
+
+// The median is at the edge of its bucket.
+TEST(meter_median_is_within_3_percent_of_uneven_times) {
+	struct weir_meter_times before = {0}, now = {0};
+	double median_us;
+
+	now.bucket[weir_meter_bucket(10)] = 49;
+	now.bucket[weir_meter_bucket(1087)] = 51;
+	assert_int_equal(weir_meter_median_us(&before, &now, &median_us), 100);
+	assert_true(median_us > 1087 * 0.97 && median_us < 1087 * 1.03);
 }
 
 static struct weir_meter_answer answer_of(int helper) {
