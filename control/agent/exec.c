@@ -123,7 +123,10 @@ static void stop_server(struct exec *exec, const char *reason) {
 }
 
 static void begin_drain(struct exec *exec) {
-	const uint64_t timeout_ms = exec->options->drain_timeout_ms;
+	const struct weir_agent_options *options = exec->options;
+	const uint64_t timeout_ms = options->drain_timeout_ms > options->delay_ms
+					    ? options->drain_timeout_ms
+					    : options->delay_ms;
 
 	exec->state = DRAINING;
 	exec->begun_ms = weir_monotonic_ms();

@@ -205,7 +205,7 @@ static const struct weir_option rows[] = {
 		FIELD(interval_ms), .fallback = "30", .max = 86400000,
 		.groups = GROUP_RUN | GROUP_LAME_DUCK),
 	WEIR_OPTION_ROW(SECONDS, "drain-timeout", "SECONDS",
-		"maximum time until the stop signal is passed on to the server",
+		"maximum time until the stop signal is passed on to the server; at least --delay",
 		FIELD(drain_timeout_ms), .fallback = "30", .max = 86400000, .groups = GROUP_EXEC),
 	WEIR_OPTION_ROW(SECONDS, "delay", "SECONDS",
 		"wait at least this long before the stop signal is passed on to the server; useful "

@@ -155,7 +155,7 @@ def exec_waits_no_longer_than_it_is_to(lab):
             server.send(signal.SIGTERM)
             server.expect("got SIGTERM").ends_with(7)
         assert "drain timed out, acknowledged by 0 of 0 balancers, 1 connection left" in server.output()
-    with Server(lab, "--delay", "900ms") as server:
+    with Server(lab, "--delay", "900ms", "--drain-timeout", "100ms") as server:
         server.expect("serving").send(signal.SIGTERM)
         wait_for("lame-duck", lambda: word(lab) == "lame-duck")
         server.expect("drained, ").ends_with(7)
