@@ -194,7 +194,7 @@ enum progress {
 	DRAINING,
 	DRAINED, // no connection is left
 	EXPIRED, // the interval has expired, and connections are left, or their number is unknown
-	CANCELLED, // weir-agent ready has cancelled the drain, or the agent was restarted
+	CANCELLED, // weir-agent ready has cancelled the drain, or the agent has crashed
 };
 
 static bool is_zero(const json_t *count) {
@@ -211,7 +211,12 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 	char connections[WEIR_DRAIN_COUNT_BYTES], line[160];
 
 	if (state == NULL || strcmp(state, "none") == 0) {
-		printf("lame-duck: ended by weir-agent ready\n");
+		const char *word = json_string_value(json_object_get(status, "word"));
+
+		puts(word != NULL && strcmp(word, "lame-duck") == 0
+				? "lame-duck: ended by a restart of weir-agent run, which is still "
+				  "a lame duck"
+				: "lame-duck: ended by weir-agent ready");
 		return CANCELLED;
 	}
 	snprintf(line, sizeof(line), "lame-duck: acknowledged by %zu of %zu balancer%s, %s left\n",

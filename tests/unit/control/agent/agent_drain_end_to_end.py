@@ -114,7 +114,7 @@ def agent_drains_while_an_application_changes_its_word(lab):
 
 @scenario
 def agent_runs_no_command_when_the_drain_is_cancelled(lab):
-    lab.start_agent("--port", str(PORT))
+    agent = lab.start_agent("--port", str(PORT))
     done = os.path.join(lab.dir, "called-off")
     with lab.listen() as listener:
         connection = (lab.connect(), listener.accept()[0])
@@ -124,6 +124,15 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
         lab.command("ready")
         assert command.process.wait(5) == 1, command.tail()
         assert "ended by weir-agent ready" in command.tail() and not os.path.exists(done)
+        command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
+                            "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
+        wait_for("1 left", lambda: "1 connection left" in command.tail())
+        command.signal(signal.SIGSTOP)  # it does not notice that no agent runs
+        agent.kill()
+        lab.start_agent("--port", str(PORT))
+        command.signal(signal.SIGCONT)
+        assert command.process.wait(5) == 1, command.tail()
+        assert "ended by a restart of weir-agent run" in command.tail() and not os.path.exists(done)
         finish(*connection)
 
 
