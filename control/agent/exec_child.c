@@ -43,6 +43,7 @@ static void take_over_id(const char *name, pid_t from) {
 
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask) {
 	pid_t parent = getpid(), pid = fork();
+	int error;
 
 	if (pid != 0) {
 		return pid;
@@ -52,8 +53,9 @@ pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t 
 	take_over_id("WATCHDOG_PID", parent);
 	sigprocmask(SIG_SETMASK, mask, NULL);
 	execvp(program[0], program);
-	fprintf(stderr, "weir-agent exec: cannot run %s: %s\n", program[0], strerror(errno));
-	_exit(errno == ENOENT ? 127 : 126);
+	error = errno;
+	fprintf(stderr, "weir-agent exec: cannot run %s: %s\n", program[0], strerror(error));
+	_exit(error == ENOENT ? 127 : 126);
 }
 
 int weir_exec_end_like(int status, const sigset_t *mask) {

@@ -219,6 +219,8 @@ def exec_passes_signals_and_the_exit_status_on(lab):
         with Server(lab, program=program) as server:
             server.ends_with(code)
     assert "a b c d e f g h i j k l m n o p q r s t u v w x y z\n" in server.output()
+    with Server(lab, before=("sh", "-c", 'exec "$@" 2>/dev/full', "sh"), program=("/nonexistent",)) as server:
+        server.ends_with(127)
     with Server(lab, before=("env", "--ignore-signal=CHLD"), program=("/bin/sh", "-c", "exit 3")) as server:
         # If a process ignores SIGCHLD, the kernel keeps no exit status of its children
         server.ends_with(3)
