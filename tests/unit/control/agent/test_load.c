@@ -225,6 +225,22 @@ TEST(load_continues_to_count_with_additional_fields) {
 	assert_int_equal(lab->answer.service_count, 30);
 }
 
+TEST(load_sums_do_not_grow_while_nothing_is_requested) {
+	struct lab *lab = *state;
+
+	weir_load_set_wants(&lab->load, SUMS);
+	weir_load_tick(&lab->load, 1000);
+	serve(lab, 0, 10);
+	fill(lab, SUMS, 1250);
+	weir_load_set_wants(&lab->load, 0);
+	serve(lab, 0, 1000);
+	put_cpu_ms(lab, 9000);
+	weir_load_set_wants(&lab->load, SUMS);
+	fill(lab, SUMS, 21000);
+	assert_int_equal(lab->answer.service_count, 10);
+	assert_int_equal(lab->answer.busy_sum_us, 0);
+}
+
 TEST(load_prefers_values_of_the_application) {
 	struct lab *lab = *state;
 	struct weir_report report = {
