@@ -8,6 +8,7 @@
 #include "meter_helper.h"
 
 #define KEEP_MS 30000 // time until an unused meter is unloaded
+#define RETRY_MS 60000 // time until loading is tried again after a failure
 
 static void lose_helper(struct weir_meter_demand *demand, const char *what, int error) {
 	weir_log_write(demand->log, WEIR_LOG_ERROR, "%s: %s; connections are not measured", what,
@@ -25,22 +26,23 @@ static void take_reader(struct weir_meter_demand *demand, struct weir_meter *rea
 }
 
 static void take_answer(struct weir_meter_demand *demand, const struct weir_meter_answer *answer) {
+	enum weir_log_level level = demand->retry_ms == 0 ? WEIR_LOG_ERROR : WEIR_LOG_DEBUG;
 	struct weir_meter *reader = NULL;
 	int r = answer->error;
 
 	if (r != 0) {
-		weir_log_write(demand->log, WEIR_LOG_ERROR, "%s", answer->why);
+		weir_log_write(demand->log, level, "%s", answer->why);
 	} else if (answer->loaded) {
 		r = weir_meter_open(answer->fd, &reader);
 		if (r != 0) {
-			weir_log_write(demand->log, WEIR_LOG_ERROR,
+			weir_log_write(demand->log, level,
 				"cannot read the connection counters: %s", strerror(-r));
 		}
 	}
 	if (answer->fd >= 0) {
 		close(answer->fd);
 	}
-	demand->failed = r != 0;
+	demand->retry_ms = r != 0 ? uv_now(demand->poll.loop) + RETRY_MS : 0;
 	take_reader(demand, reader);
 	if (r == 0) {
 		weir_log_write(demand->log, WEIR_LOG_INFO, "counters of TCP connections (BPF): %s",
@@ -73,7 +75,7 @@ void weir_meter_demand_set(struct weir_meter_demand *demand, uint32_t wants, uin
 	bool wanted = weir_load_needs_meter(wants);
 	int r;
 
-	if (demand->helper < 0 || demand->failed) {
+	if (demand->helper < 0 || demand->failed || now_ms < demand->retry_ms) {
 		return;
 	}
 	if (wanted) {

@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "listeners.h"
+#include "meter_demand.h"
 #include "meter_helper.h"
 #include "meter_loader.h"
 #include "meter_reader.h"
@@ -417,6 +419,49 @@ TEST(meter_helper_loads_for_a_process_without_privileges) {
 	}
 	waitpid(child, &status, 0);
 	assert_int_equal(status, 0);
+}
+
+// Sets whether the meter is wanted, and waits for the helper's answer. No descriptor is free for it
+// if `full`.
+static void demand_set(
+	struct weir_meter_demand *demand, uv_loop_t *loop, uint64_t now_ms, bool full) {
+	struct rlimit before, limit;
+	int next = dup(0);
+
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = full ? (rlim_t)next : before.rlim_cur;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	weir_meter_demand_set(demand, WEIR_REPORT(ACTIVE), now_ms);
+	while (demand->pending) {
+		uv_run(loop, UV_RUN_ONCE);
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST(meter_is_loaded_once_descriptors_are_free) {
+	const struct weir_meter_params params = {.ports = ports, .port_count = 2};
+	struct weir_log log = {.fd = STDERR_FILENO, .level = WEIR_LOG_ERROR};
+	struct weir_load load = {0};
+	struct weir_meter_demand demand;
+	uv_loop_t loop;
+	int helper;
+
+	uv_loop_init(&loop);
+	assert_int_equal(weir_meter_helper_start(&params, &helper), 0);
+	assert_int_equal(weir_meter_demand_start(&loop, &log, &load, helper, &demand), 0);
+	demand_set(&demand, &loop, uv_now(&loop), true);
+	assert_null(demand.reader);
+	demand_set(&demand, &loop, uv_now(&loop), false);
+	assert_null(demand.reader); // it is too early to try again
+	demand_set(&demand, &loop, uv_now(&loop) + 60000, false);
+	assert_non_null(demand.reader);
+	weir_meter_demand_stop(&demand);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	uv_loop_close(&loop);
+	close(helper);
+	assert_true(wait(NULL) > 0);
 }
 
 TEST(listeners_show_the_fullest_queue, setup, teardown) {
