@@ -11,7 +11,10 @@
 		STATE(CLOSING) | STATE(LAST_ACK))
 
 static int list(int fd, struct weir_socket_query query, weir_socket_take take, void *context) {
-	return weir_socket_diag_list(fd, query, 2u * query.protocol, take, context);
+	static uint32_t sequence; // shared by all sockets
+
+	return weir_socket_diag_list(
+		fd, query, __atomic_add_fetch(&sequence, 2, __ATOMIC_RELAXED), take, context);
 }
 
 static void take_queue(void *context, const struct weir_socket *taken) {
