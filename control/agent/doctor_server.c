@@ -168,8 +168,8 @@ static void report_refused(struct weir_agent_doctor *doctor, bool probed) {
 	}
 }
 
-// Returns whether an agent that used this run directory has crashed. Without permission to read the
-// saved state, returns whether the socket of the agent still exists.
+// Returns whether an agent that used this run directory has crashed, or could not start. Without
+// permission to read the saved state, returns whether the socket of the agent still exists.
 static bool has_died(const char *run_dir) {
 	char path[PATH_MAX];
 	int left = weir_saved_state_is_left(run_dir);
@@ -183,8 +183,8 @@ static void report_absent(struct weir_agent_doctor *doctor) {
 
 	if (has_died(run_dir)) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, run_dir,
-			"the weir-agent with this run directory has crashed: balancers get no load "
-			"reports or drain notices");
+			"the weir-agent with this run directory has crashed, or could not start: "
+			"balancers get no load reports or drain notices");
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, run_dir,
 			"weir-agent is not responding: balancers get no load reports or drain "

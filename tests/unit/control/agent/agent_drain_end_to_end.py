@@ -393,6 +393,9 @@ def agent_reports_errors(lab):
                        "--key-file", lab.keys, "--run-dir", lab.run_dir, "--warm-up", "true")
     assert lonely.process.wait(10) == 1, lonely.tail()  # the agent can no longer fork
     assert "cannot start: " in lonely.tail(), lonely.tail()
+    doctor = lab.start("doctor", lab.backend, lab.agent_binary, "doctor", "eth0", "--run-dir", lab.run_dir)
+    doctor.process.wait(15)
+    assert "has crashed, or could not start: balancers get no load reports" in doctor.tail(), doctor.tail()
     first = lab.start_agent()
     second = lab.start("second", lab.backend, lab.agent_binary, "run", "--key-file", lab.keys,
                        "--run-dir", lab.run_dir)
