@@ -8,8 +8,8 @@
 
 #include "config_keys.h"
 
-// enough for 255 bytes in hexadecimal digits, or with escapes; a longer command is truncated
-#define TEXT_BYTES 520
+// enough for a command of 1,024 bytes, with escapes and quotes
+#define TEXT_BYTES 2200
 #define WHAT_BYTES 640
 // Shown instead of a secret value, because differences are logged and shown to users who cannot
 // read the configuration file.
@@ -138,7 +138,7 @@ static const char *find_element(const struct list *list, const struct element *w
 // Makes the name of an element, such as "service web", from the kind of object and its identity.
 static void name_element(char what[WHAT_BYTES], const char *of,
 	const struct weir_json_object *object, const char *identity) {
-	char name[TEXT_BYTES];
+	char name[2 * WEIR_JSON_IDENTITY_BYTES];
 
 	snprintf(name, sizeof(name), "%s %s", object->name, identity);
 	join(what, of, name);

@@ -2,9 +2,7 @@
 //
 // Difference between two configurations: a list of the changes that a reload would make or has
 // made. Changes are in the order of the table of keys. Elements of lists are matched by their
-// identity, such as their name, and are in the order of the file, removed elements first. Values
-// are compared as texts: of a command, only the first 519 bytes without the boundaries of words; of
-// a double, only 6 digits.
+// identity, such as their name, and are in the order of the file, removed elements first.
 //
 // Threads: any; no shared state.
 #pragma once

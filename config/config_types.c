@@ -338,19 +338,6 @@ static bool read_command(struct weir_json_reader *reader, const struct weir_json
 	return true;
 }
 
-static void format_command(
-	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
-	uint64_t count = weir_json_load(from + key->offset2, key->type->bytes2);
-	const char *word = from + key->offset;
-	size_t used = 0;
-
-	text[0] = '\0';
-	for (uint64_t i = 0; i < count && used < bytes; i++) {
-		used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", word);
-		word += strlen(word) + 1;
-	}
-}
-
 static bool read_number(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_json_key *key, json_t *json, char *into) {
 	double value = json_number_value(json);
@@ -372,7 +359,12 @@ static void format_number(
 	double value;
 
 	memcpy(&value, from + key->offset, sizeof(value));
-	snprintf(text, bytes, "%g", value);
+	for (int digits = 6; digits <= 17; digits++) { // 17 digits are exact
+		snprintf(text, bytes, "%.*g", digits, value);
+		if (strtod(text, NULL) == value) {
+			break;
+		}
+	}
 }
 
 static bool read_weight(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -451,6 +443,27 @@ static void format_payload(
 		text[used++] = special != NULL ? escaped[special - raw] : *c;
 	}
 	text[used] = '\0';
+}
+
+// Writes the words of a command. A word that would be ambiguous is in quotes.
+static void format_command(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	static const struct weir_json_key whole = {0};
+	uint64_t count = weir_json_load(from + key->offset2, key->type->bytes2);
+	const char *word = from + key->offset;
+	char shown[2 * WEIR_CONFIG_WORD_BYTES];
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (uint64_t i = 0; i < count && used < bytes; i++) {
+		const char *quote =
+			word[strcspn(word, " \"\\")] != '\0' || *word == '\0' ? "\"" : "";
+
+		format_payload(&whole, word, shown, sizeof(shown));
+		used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s", i > 0 ? " " : "",
+			quote, shown, quote);
+		word += strlen(word) + 1;
+	}
 }
 
 static int hex_digit(char c) {

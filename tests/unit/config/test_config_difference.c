@@ -13,7 +13,7 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 	assert_int_equal(weir_config_compare(before, after, &difference), 0);
 	ret[0] = '\0';
 	for (uint32_t i = 0; i < difference.count && used < bytes; i++) {
-		char line[1024];
+		char line[2048];
 
 		used += (size_t)snprintf(ret + used, bytes - used, "%s\n",
 			weir_change_format(&difference.change[i], line, sizeof(line)));
@@ -34,6 +34,15 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 #define TWO "{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}"
 #define AUTO(n) "{\"name\": \"web-" n "\", \"address\": \"10.0.0.1" n "\", \"weight\": \"auto\"}"
 #define BASE TOP WEB(BIND, "", ONE ", " TWO) "]}"
+
+#define NOTIFY(words, gcu) \
+	CONFIG("\"notify\": {\"command\": [\"/x\", " words \
+	       "]}, \"gcu\": [{\"cpu\": \"model\", \"gcu\": " gcu "}], ", \
+		"")
+#define TEN "0123456789"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+#define LONG "\"" HUNDRED HUNDRED "\", \"" HUNDRED HUNDRED "\", \"" HUNDRED HUNDRED "\""
+#define LONG_WORDS HUNDRED HUNDRED " " HUNDRED HUNDRED " " HUNDRED HUNDRED
 
 struct row {
 	const char *from, *to, *lines;
@@ -173,6 +182,11 @@ static const struct row rows[] = {
 		"\"instance\": {\"hash_seed\": \"0xfe\"}}",
 		"change instance hash_seed: hidden -> hidden (needs a restart of "
 		"weir-dataplane)\n"},
+	{NOTIFY("\"a b\", \"\"", "1.2345671"), NOTIFY("\"a\", \"b\", \"\"", "1.2345674"),
+		"change notify command: /x \"a b\" \"\" -> /x a b \"\"\n"
+		"change gcu model gcu: 1.2345671 -> 1.2345674\n"},
+	{NOTIFY(LONG ", \"a\"", "1"), NOTIFY(LONG ", \"b\"", "1"),
+		"change notify command: /x " LONG_WORDS " a -> /x " LONG_WORDS " b\n"},
 	{BASE, TOP "]}", "remove service web: 1 bind, 2 backends, maglev\n"},
 	{TOP "]}", BASE, "add service web: 1 bind, 2 backends, maglev\n"},
 	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
