@@ -222,13 +222,11 @@ static bool has_kernel_devices(const struct weir_plan *plan) {
 static void write_running(const struct context *context, const struct weir_dataplane *dataplane) {
 	const struct weir_handover_params *params = &context->handover;
 	const bool is_root = geteuid() == 0;
-	const bool is_own = params->control_user == (uid_t)-1 || params->control_user == geteuid();
-	const gid_t group = is_root ? 0 : is_own ? (gid_t)-1 : params->group;
-	// The file gets the same group as the socket. A weir-control that runs as root reads the
-	// file as a member of this group, because it has no capability that bypasses the file's
-	// mode.
+	// A weir-control that runs as root reads the file as a member of root's group, because it
+	// has no capability that bypasses the file's mode.
 	int r = weir_config_running_write(params->run_dir, weir_dataplane_segment(dataplane)->epoch,
-		is_root ? params->control_user : (uid_t)-1, group, context->running);
+		is_root ? params->control_user : (uid_t)-1, is_root ? 0 : (gid_t)-1,
+		context->running);
 
 	if (r < 0) {
 		weir_log_write(context->log, WEIR_LOG_WARN,

@@ -33,7 +33,8 @@ struct lab {
 	char config[64];
 	char run_dir[64];
 	char log[64];
-	const char *group; // group that the process runs with
+	const char *group; // group of the process's files
+	uid_t user; // user that the process is started as
 };
 
 static int open_namespace(void **state) {
@@ -111,11 +112,13 @@ static pid_t spawn_with_log(struct lab *lab, const char *run_dir, int log) {
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		if (dup2(log, STDERR_FILENO) < 0) {
+		if (dup2(log, STDERR_FILENO) < 0 ||
+			setresuid(lab->user, lab->user, lab->user) < 0) {
 			_exit(99);
 		}
 		execl(binary, binary, "--config", lab->config, "--run-dir", run_dir, "--group",
-			lab->group, "--steer-object", getenv("WEIR_STEER_OBJECT"), NULL);
+			lab->group, "--control-user", "root", "--steer-object",
+			getenv("WEIR_STEER_OBJECT"), NULL);
 		_exit(99);
 	}
 	return pid;
@@ -316,6 +319,23 @@ TEST(after_a_kill_it_starts_again_at_once) {
 	pid = spawn(lab, lab->run_dir);
 	wait_ready(lab, pid);
 	stop(lab, pid, SIGTERM);
+}
+
+// The file has the hash_seed, which members of the group must not read.
+TEST(without_root_only_its_user_reads_the_running_configuration) {
+	struct lab *lab = *state;
+	bool is_own;
+	pid_t pid;
+
+	device_lab_need_root();
+	lab->user = 4242;
+	write_config(lab, "{\"name\":\"wan\",\"device\":\"net_null0\"}", 4096);
+	SHELL("chown %u %s", (unsigned int)lab->user, lab->directory);
+	pid = spawn(lab, lab->run_dir);
+	wait_ready(lab, pid);
+	is_own = shell_runs("test $(stat -c %%a %s/dataplane-*.json) = 600", lab->run_dir);
+	stop(lab, pid, SIGTERM);
+	assert_true(is_own);
 }
 
 TEST(sighup_does_not_end_it) {
