@@ -24,7 +24,7 @@ struct trace {
 
 // Request the row of a service or a backend with a show command. Returns NULL if there is no such
 // row, or on an error; the trace then lacks the lines about the service or the backend. An error of
-// weir_client_call also makes the connection unusable, so the next capture.read fails.
+// weir_client_call also makes the connection unusable, so the next capture.read fails with it.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(

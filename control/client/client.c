@@ -22,6 +22,7 @@
 struct weir_client {
 	int fd;
 	int timeout_ms;
+	int failed; // error that made the connection unusable; 0 = none
 	char *answer; // received but not consumed yet
 	size_t bytes, room;
 };
@@ -301,15 +302,19 @@ static int receive_answer(struct weir_client *client, uint64_t deadline_ms, json
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes) {
 	uint64_t deadline_ms = weir_monotonic_ms() + client->timeout_ms;
-	int r = send_request(client, request, deadline_ms);
+	int r = client->failed;
 
-	// weir-control may have answered "too many connections" and closed the connection without
-	// reading the request.
-	if (r == 0 || r == -ECONNRESET) {
-		r = receive_answer(client, deadline_ms, ret);
+	if (r == 0) {
+		r = send_request(client, request, deadline_ms);
+		// weir-control may have answered "too many connections" and closed the connection
+		// without reading the request.
+		if (r == 0 || r == -ECONNRESET) {
+			r = receive_answer(client, deadline_ms, ret);
+		}
 	}
 	if (r) {
 		explain_call(client, r, why, why_bytes);
+		client->failed = r == -EMSGSIZE ? 0 : r;
 	}
 	return r;
 }

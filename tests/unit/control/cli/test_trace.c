@@ -296,6 +296,21 @@ TEST(the_end_of_the_dataplane_is_reported_by_trace) {
 	server_stop(server);
 }
 
+// The reply to service.show may still come. It must not be taken for that to the next capture.read.
+TEST(trace_ends_when_control_does_not_answer) {
+	static const struct server_answer silent[] = {{"capture.start", START},
+		{"capture.read", READ("null", PACKET)}, {"service.show", NULL}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, silent);
+	struct outcome outcome =
+		RUN(server_folder(server), "trace", "--timeout=100", "--packets=2", FLOW);
+
+	assert_int_equal(outcome.status, 3);
+	expect_contains(outcome.err, "no reply from weir-control within 1100 ms");
+	expect_contains(server_request(server), "service.show");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(other_arguments_are_usage_errors) {
 	struct outcome outcome =
 		RUN("/nonexistent", "trace", "tcp", "192.0.2.7", "198.51.100.10:80");
