@@ -3,12 +3,12 @@
 // weirctl status: shows whether this instance should get traffic, for monitoring and for scripts
 // that announce routes. Waits for weir-control for at most WEIR_STATUS_LIMIT_MS (less with a
 // shorter --timeout). If weir-control does not reply, weirctl reads the heartbeats and tables of
-// weir-dataplane (glance.h), without waiting.
+// weir-dataplane (glance.h), without waiting, so that it ends within two seconds.
 #pragma once
 
 #include "command.h"
 
-#define WEIR_STATUS_LIMIT_MS 2000
+#define WEIR_STATUS_LIMIT_MS 1800
 
 // Returns an object with the members that docs/reference/cli.md lists. Unknown values are null. The
 // caller owns the object. NULL = out of memory.

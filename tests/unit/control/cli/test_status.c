@@ -221,7 +221,7 @@ TEST(status_answers_within_its_limit) {
 
 		assert_true(now_ms() - began_ms < WEIR_STATUS_LIMIT_MS + 1000);
 		assert_int_equal(outcome.status, 2);
-		expect_contains(outcome.out, "weir-control does not answer within 2000 ms");
+		expect_contains(outcome.out, "weir-control does not answer within 1800 ms");
 		free_outcome(&outcome);
 		server_stop(server);
 	}
