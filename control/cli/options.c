@@ -7,6 +7,7 @@
 
 #include "captured.h"
 #include "config.h"
+#include "config_keys.h"
 #include "daemon_options.h"
 #include "help_text.h"
 #include "nearest.h"
@@ -17,7 +18,7 @@
 #define WEEK_MS 604800000
 #define RATE_LEAST 0.2
 #define RATE_MOST 1000000
-#define BACKENDS_MAX 65534 // maximum of --clients, --backends and --size
+#define CLIENTS_MAX 65536 // as of instance.clients in the configuration
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 
@@ -152,11 +153,12 @@ static int take_rate(const struct weir_option *option, const char *value, void *
 static const struct weir_option rows[] = {
 	WEIR_OPTION_ROW(NUMBER, "clients", "N",
 		"number of clients, each with its own subset: groups, instances or workers",
-		FIELD(preview.clients), .min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
+		FIELD(preview.clients), .min = 1, .max = CLIENTS_MAX, .groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(NUMBER, "backends", "M", "number of backends of the service",
-		FIELD(preview.backends), .min = 1, .max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
+		FIELD(preview.backends), .min = 1, .max = WEIR_CONFIG_BACKENDS_MAX,
+		.groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(NUMBER, "size", "K", "backends per subset", FIELD(preview.size), .min = 1,
-		.max = BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
+		.max = WEIR_CONFIG_BACKENDS_MAX, .groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(WORD, "algorithm", "NAME", "subset algorithm", FIELD(preview.algorithm),
 		.fallback = "deterministic", .words = algorithms, .groups = WEIR_CLI_SUBSET),
 	WEIR_OPTION_ROW(WORD, "mode", "NAME", "mode of the deterministic algorithm",
