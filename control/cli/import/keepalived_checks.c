@@ -142,7 +142,7 @@ static void set_text(struct weir_import *import, const struct weir_keepalived_st
 	if (text[0] == '\0' || json_object_set_new(check, key, json_string(text)) < 0) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
-			"the text is not valid UTF-8");
+			text[0] == '\0' ? "the text is empty" : "the text is not valid UTF-8");
 	}
 }
 

@@ -61,6 +61,8 @@ static const struct {
 	{BAD("virtualhost \"www a\""), "left out", "x", 0, 2, 1},
 	{BAD_CHECK("url { path /\n virtualhost \"www a\"\n }"), "left out", "contains a space", 1,
 		2, 2},
+	{BAD_CHECK("url { path /\n virtualhost \"\"\n }"), "left out", "the text is empty", 6, 2,
+		2},
 	{BAD_CHECK("url { path /\n status_code 2xx\n }"), "adjust", "use codes", 6, 2, 2},
 	{BAD("lvs_timeouts\n}\nglobal_defs {\n lvs_timeouts tcp x\n}\nvirtual_server 192.0.2.2 80 "
 	     "{"),
