@@ -96,16 +96,19 @@ static json_t *prefix_json(uint8_t bits, uint8_t whole) {
 json_t *weir_import_affinity(struct weir_import *import,
 	const struct weir_import_persistence *persistence, const char *policy) {
 	uint32_t timeout_s = persistence->timeout_s;
+	json_t *affinity;
 
 	if (!persistence->is_set) {
 		return NULL;
 	}
 	note_differences(import, persistence, strcmp(policy, "maglev") == 0);
 	timeout_s = timeout_s > TIMEOUT_MOST_S ? TIMEOUT_MOST_S : timeout_s;
-	return json_pack("{s:s, s:o*, s:o*, s:I}", "by", "source", "ipv4_prefix",
+	affinity = json_pack("{s:s, s:o*, s:o*, s:I}", "by", "source", "ipv4_prefix",
 		prefix_json(persistence->ipv4_prefix, IPV4_BITS), "ipv6_prefix",
 		prefix_json(persistence->ipv6_prefix, IPV6_BITS), "timeout_ms",
 		(json_int_t)timeout_s * 1000);
+	import->failed |= affinity == NULL;
+	return affinity;
 }
 
 // Returns the order, addresses and weights of the servers as text. The scheduler sh depends only on

@@ -6,7 +6,8 @@
 
 #include "import.h"
 
-// Returns the affinity of a service as a new reference, or NULL if the service has no persistence.
+// Returns the affinity of a service as a new reference, or NULL if the service has no persistence,
+// or after a failed allocation.
 // Adds notes about the differences. policy: policy of the service.
 json_t *weir_import_affinity(struct weir_import *import,
 	const struct weir_import_persistence *persistence, const char *policy);
