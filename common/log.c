@@ -16,6 +16,7 @@
 #include "log_line.h"
 
 #define JOURNAL_PATH "/run/systemd/journal/socket"
+#define CUT 0x80000000u // in *log->lost: only a part of the last line was written
 
 // --- sinks --------------------------------------------------------------------------------
 
@@ -57,23 +58,19 @@ static bool has_room(int fd) {
 
 // Write a line with one write(2) if the descriptor takes all bytes, so that lines of two processes
 // on one terminal do not mix. Returns whether all bytes were written.
-static bool write_bytes(int fd, const char *bytes, size_t count) {
+static bool write_bytes(const struct weir_log *log, const char *bytes, size_t count) {
 	size_t done = 0;
+	ssize_t wrote = 0;
 
-	while (done < count) {
-		ssize_t wrote;
-
-		if (!has_room(fd)) {
-			return false;
-		}
-		wrote = write(fd, bytes + done, count - done);
-		// Do not try again: a log that cannot be written must not stop forwarding.
-		if (wrote < 0 && errno != EINTR) {
-			return false;
-		}
+	// After an error, do not try again: a log that cannot be written must not stop forwarding.
+	while (done < count && (wrote >= 0 || errno == EINTR) && has_room(log->fd)) {
+		wrote = write(log->fd, bytes + done, count - done);
 		done += wrote > 0 ? (size_t)wrote : 0;
 	}
-	return true;
+	if (done > 0 && done < count && log->lost != NULL) {
+		__atomic_fetch_or(log->lost, CUT, __ATOMIC_RELAXED);
+	}
+	return done == count;
 }
 
 // Sends a record to journald. The socket is not connected, because journald may restart. Returns 0
@@ -100,7 +97,7 @@ static bool write_record(const struct weir_log *log, enum weir_log_level level,
 	char line[WEIR_LOG_LINE_BYTES];
 
 	if (log->sink == WEIR_LOG_JSON) {
-		return write_bytes(log->fd, line, weir_log_json_line(level, fields, message, line));
+		return write_bytes(log, line, weir_log_json_line(level, fields, message, line));
 	}
 	if (log->sink == WEIR_LOG_JOURNAL) {
 		int r = send_journal(log, level, fields, message);
@@ -111,7 +108,7 @@ static bool write_record(const struct weir_log *log, enum weir_log_level level,
 		// The socket of journald does not exist or is not accessible: write text to the
 		// descriptor, which is connected to the journal too.
 	}
-	return write_bytes(log->fd, line, weir_log_text_line(level, message, line));
+	return write_bytes(log, line, weir_log_text_line(level, message, line));
 }
 
 // --- records ------------------------------------------------------------------------------
@@ -122,12 +119,17 @@ static void emit_cleaned(const struct weir_log *log, enum weir_log_level level,
 		log->lost != NULL ? __atomic_exchange_n(log->lost, 0, __ATOMIC_RELAXED) : 0;
 	char missing[64];
 
+	if ((lost & CUT) != 0 && !write_bytes(log, "\n", 1)) {
+		__atomic_fetch_add(log->lost, lost + 1, __ATOMIC_RELAXED);
+		return;
+	}
+	lost &= ~CUT;
 	if (lost > 0) {
 		snprintf(missing, sizeof(missing), "log: %u line%s dropped: the reader is too slow",
 			lost, lost == 1 ? "" : "s");
 		lost = write_record(log, WEIR_LOG_WARN, NULL, missing) ? 0 : lost;
 	}
-	if (!write_record(log, level, fields, message)) {
+	if (lost > 0 || !write_record(log, level, fields, message)) {
 		lost++;
 	}
 	if (log->lost != NULL && lost > 0) {

@@ -10,6 +10,8 @@
 // A record that cannot be written now (a full pipe, a stopped terminal, a slow journald) is dropped
 // and counted. The writing thread must not wait, because it also does other work, such as resetting
 // the watchdog. The number of dropped records is logged before the next record that can be written.
+// If only a part of a record was written, for example because the file system was full, the next
+// record begins on a new line.
 //
 // Threads: any except workers, which make no system calls. Each record is written with one write(2)
 // or sendto(2), so records of several threads do not mix; only a descriptor that takes a part of a
@@ -71,8 +73,9 @@ struct weir_log {
 	enum weir_log_sink sink;
 	int journal; // socket, for WEIR_LOG_JOURNAL; see weir_log_open
 	const char *journal_path; // path of journald's socket; NULL = the default
-	// Number of records that were dropped since this number was last logged; owned by the
-	// caller; NULL = not counted.
+	// Number of records that were dropped since this number was last logged; the highest bit is
+	// set if only a part of the last record was written. Owned by the caller; NULL = not
+	// counted.
 	unsigned int *lost;
 	// Returns whether a record must be written. NULL = all records are written.
 	bool (*filter)(void *context, enum weir_log_level level, const char *text);

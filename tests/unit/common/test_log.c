@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <fcntl.h>
 #include <regex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +127,27 @@ TEST(log_filter_applies_to_lines_of_the_level, setup, teardown) {
 	assert_int_equal(lines(lab), 1);
 	weir_log_emit(&lab->log, WEIR_LOG_WARN, NULL, "2 flaps");
 	assert_int_equal(lines(lab), 2);
+}
+
+// The file can grow by a few bytes only, as on a full file system.
+TEST(log_continues_on_a_new_line, setup, teardown) {
+	struct lab *lab = *state;
+	struct rlimit before, limit = {.rlim_cur = 10};
+	unsigned int lost = 0;
+
+	lab->log.lost = &lost;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	limit.rlim_max = before.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "cut");
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "dropped");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	weir_log_write(&lab->log, WEIR_LOG_INFO, "next");
+	assert_int_equal(written(lab)[10], '\n');
+	assert_non_null(strstr(lab->text, "log: 2 lines dropped"));
+	assert_int_equal(lines(lab), 3);
+	assert_int_equal(lost, 0);
 }
 
 TEST(log_that_cannot_be_written_returns) {
