@@ -190,6 +190,7 @@ void weir_log_plain(const struct weir_log *log, const char *format, ...) {
 	vsnprintf(message, sizeof(message), format, args);
 	va_end(args);
 	if (log->sink == WEIR_LOG_TEXT) {
+		weir_log_clean(message);
 		dprintf(log->fd, "%s\n", message);
 	} else {
 		weir_log_emit(log, WEIR_LOG_ERROR, NULL, message);

@@ -100,6 +100,6 @@ void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
 // Write an error for a user who has just started the program from a shell. If the sink is text, the
-// line has no time and no level, its unsafe characters are not replaced, and writing it can block.
+// line has no time and no level, and writing it can block.
 void weir_log_plain(const struct weir_log *log, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));

@@ -89,6 +89,8 @@ TEST(log_line_cannot_be_forged, setup, teardown) {
 	assert_int_equal(lines(lab), 1);
 	assert_non_null(strstr(written(lab), "a?2026"));
 	assert_non_null(strstr(written(lab), "b?[2J? c\n"));
+	weir_log_plain(&lab->log, "plain\n\x1b");
+	assert_non_null(strstr(written(lab), "plain??\n"));
 }
 
 TEST(log_overlong_line_is_truncated, setup, teardown) {
