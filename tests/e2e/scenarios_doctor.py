@@ -133,15 +133,18 @@ def doctor_finds_problems_of_backends(lab):
     lab.lb.ip("addr", "add", "2001:db8:a::2/64", "dev", "lb0", "nodad")
     probes_some_of_many_vips(lab)
 
+    hop = backend_address(3, 6)
+    lab.lb.ip("route", "add", "10.0.0.13/32", "via", "inet6", hop, "dev", "lb0")
     lab.net.ip("link", "set", "b3", "mtu", 1400)  # b3 is a port of a switch, which sends no ICMP error
     row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
+    assert row["cure"] == f"ip route replace 10.0.0.13/32 via inet6 {hop} dev lb0 mtu 1400", row
     cure(lab, row)
     find(lab, "backends", "web/web-3", "ok", "up to 1400 bytes")
     wait_for("weir-control to detect the path MTU", lambda: lab.backend("web-3")["path_mtu"] == 1400, 10)
 
     b3.ip("link", "set", "eth0", "down")
     lab.lb.ip("neigh", "flush", "all")  # otherwise the kernel keeps the neighbour entry for up to 50 s
-    row = find(lab, "backends", "web/web-3", "fault", "next hop 10.0.0.13 does not answer")
+    row = find(lab, "backends", "web/web-3", "fault", f"next hop {hop} does not answer")
     assert weirctl_doctor(lab)[1] == 2
     status, output = inside(lab.lb, "bash", "-c", row["cure"])
     assert status == 0 and ("FAILED" in output or "INCOMPLETE" in output), output
