@@ -490,6 +490,11 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 
 	sheds->now_ms = now_ms;
 	sheds->sum_count = 0; // forces a new sum, so that the first mean is from current counters
+	if (sheds->tables == NULL) {
+		return refuse(why, why_bytes,
+			"the configuration is not published to weir-dataplane yet: see \"weirctl "
+			"status\"");
+	}
 	if (weir_tables_backend(sheds->tables, backend, &state) < 0) {
 		return refuse(why, why_bytes, "the backend was removed");
 	}

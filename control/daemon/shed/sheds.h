@@ -53,8 +53,8 @@ int weir_sheds_create(const struct weir_sheds_of *of, struct weir_sheds **ret); 
 // allowed.
 void weir_sheds_abandon(struct weir_sheds *sheds, const char *why);
 void weir_sheds_free(struct weir_sheds *sheds); // NULL is allowed
-// Call this function after a configuration was applied to the tables, and before weir_sheds_start.
-// tables: borrowed until the next call.
+// Call this function after a configuration was applied to the tables. Until the first call,
+// weir_sheds_start refuses all sheds. tables: borrowed until the next call.
 void weir_sheds_follow(struct weir_sheds *sheds, struct weir_tables *tables);
 // Continues all sheds; call this function once a second.
 void weir_sheds_second(struct weir_sheds *sheds, uint64_t now_ms);

@@ -19,6 +19,10 @@
 // The weight of w-1 changes at once. The new backend w-3 is selected as soon as its next hop is
 // resolved.
 #define THREE WEB("90") ", {\"name\": \"w-3\", \"address\": \"10.0.1.13\"}]}"
+#define TOO_LARGE \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 131101, \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
 
 static int setup(void **state) {
 	struct web *web = calloc(1, sizeof(*web));
@@ -227,6 +231,41 @@ TEST(reload_replaces_a_waiting_configuration) {
 	assert_string_equal(lab_code(&web->lab,
 		JSON({"command": "backend.show", "service": "web",
 			"backend": "w-3"})), "not-found");
+}
+
+// weir-control restarts with a configuration that is too large for the running dataplane. It
+// answers every command about the adopted tables.
+TEST(commands_are_answered_while_the_configuration_does_not_fit) {
+	static const char *const commands[] = {"status", "service.show", "service.waste",
+		"backend.show", "backend.drain", "backend.ready", "backend.maintenance",
+		"backend.report", "bind.show", "bind.drain", "bind.ready", "canary.plan",
+		"canary.start", "canary.show", "canary.stop", "shed.plan", "shed.start",
+		"shed.stop", "subset.show", "flow.count", "flow.list", "flow.clear", "flow.steals",
+		"affinity.show", "affinity.clear", "stats.show", "metrics.show", "worker.show",
+		"health.show", "health.history", "config.diff"};
+	static const char *const requests[] = {JSON({"command": "service.set", "service": "web", "policy": "random"}),
+		JSON({"command": "weight.set", "backend": "w-1", "weight": 7}),
+			JSON({"command": "host.show", "address": "10.0.1.11"}),
+				JSON({"command": "host.drain", "address": "10.0.1.11"}),
+					JSON({"command": "host.ready", "address": "10.0.1.11"}),
+						JSON({"command": "affinity.lookup", "service": "web", "client": "192.0.2.1"}),
+							JSON({"command": "policy.compare", "service": "web", "for_ms": 1000})};
+	struct web *web = *state;
+
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, TOO_LARGE);
+	lab_start(&web->lab);
+	LAB_UNTIL(times_logged(web, "does not fit the running weir-dataplane") == 1);
+	for (size_t i = 0; i < 4 * sizeof(commands) / sizeof(commands[0]); i++) {
+		json_decref(lab_ask(&web->lab, "{\"command\": \"%s\"%s%s}", commands[i / 4],
+			i % 2 > 0 ? ", \"service\": \"web\"" : "",
+			i % 4 > 1 ? ", \"backend\": \"w-1\"" : ""));
+	}
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		json_decref(lab_ask(&web->lab, "%s", requests[i]));
+	}
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "shed.start", "backend": "w-1"})), "refused");
 }
 
 // Waits a few ticks. Returns whether control has published nothing meanwhile, and the workers have
