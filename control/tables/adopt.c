@@ -40,16 +40,16 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Copies the published down flags of a leaving backend while its service has a removal that drains.
-// A backend that was removed together with its service, and was up, is not marked as down before
-// the drain ends.
+// Copies the published down flags of a backend, except of a leaving backend whose service has no
+// removal that drains. If its service is removed and drains, a backend that was up is not marked as
+// down before the drain ends.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
-	const uint8_t down = WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET;
-
-	if (backend->stage == WEIR_ID_LEAVING && (row->flags & WEIR_BACKEND_PRESENT) != 0 &&
-		state->services[backend->service].removal == WEIR_DRAIN_DRAINING) {
-		backend->flags = WEIR_BACKEND_CLOSED | (row->flags & down);
+	if ((row->flags & WEIR_BACKEND_PRESENT) != 0 &&
+		(backend->stage == WEIR_ID_LIVE ||
+			state->services[backend->service].removal == WEIR_DRAIN_DRAINING)) {
+		backend->flags = (backend->flags & WEIR_BACKEND_CLOSED) |
+				 (row->flags & WEIR_BACKEND_DOWN_FLAGS);
 	}
 }
 

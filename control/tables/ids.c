@@ -463,10 +463,14 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		if (state->backends[link - 1].stage == WEIR_ID_LIVE) {
+			const uint8_t flags = state->backends[link - 1].flags;
+
 			weir_backend_leave(state, link - 1);
-			// The backends do not count as down until the drain of the service ends.
+			// Backends that were up do not count as down until the drain of the service
+			// ends.
 			if (service->removal == WEIR_DRAIN_DRAINING) {
-				state->backends[link - 1].flags = WEIR_BACKEND_CLOSED;
+				state->backends[link - 1].flags =
+					WEIR_BACKEND_CLOSED | (flags & WEIR_BACKEND_DOWN_FLAGS);
 			}
 		}
 	}

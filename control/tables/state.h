@@ -82,6 +82,9 @@ enum weir_former_stage {
 	WEIR_FORMER_SETTLING,
 };
 
+// Flags of a backend that is down.
+#define WEIR_BACKEND_DOWN_FLAGS (WEIR_BACKEND_DOWN | WEIR_BACKEND_REHASH | WEIR_BACKEND_RESET)
+
 // In lists, an id is stored as id + 1, so that zeroed memory is an empty list.
 struct weir_service_entry {
 	char name[WEIR_NAME_BYTES];

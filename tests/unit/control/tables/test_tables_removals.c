@@ -234,6 +234,32 @@ TEST(removed_service_drains_then_its_backends_are_down) {
 	assert_null(weir_tables_service_name(own->lab.tables, 0));
 }
 
+// Removes s0, whose backend b1 is down. restart: s0 is removed while no control process runs.
+static void remove_with_a_backend_down(struct own *own, bool restart) {
+	const uint16_t down = lab_id(&own->lab, "s0", "b1");
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_set_flows(&own->lab, 0, down, 1);
+	weir_tables_set_admin(own->lab.tables, down, WEIR_ADMIN_MAINTENANCE);
+	lab_publish(&own->lab);
+	if (restart) {
+		lab_restart(&own->lab);
+	}
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_DRAINING);
+	assert_int_equal(row_flags(own, "b0"), WEIR_BACKEND_CLOSED);
+	assert_int_equal(row_flags(own, "b1"), DOWN);
+}
+
+TEST(backend_of_a_removed_service_stays_down) {
+	remove_with_a_backend_down(*state, false);
+}
+
+TEST(backend_of_a_service_that_a_restart_removes_stays_down) {
+	remove_with_a_backend_down(*state, true);
+}
+
 // A service is removed, and all its binds have moved to another service, for example because the
 // service was renamed. The removed service has no bind left at which packets could be refused.
 TEST(removed_service_whose_binds_have_moved_is_gone_after_its_deadline) {
