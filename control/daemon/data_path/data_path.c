@@ -142,13 +142,11 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		return;
 	}
 	flow = &path->flows[read.source_port - path->ports.first];
-	if (is_unspecified(&flow->local)) { // the kernel chose the source address
-		flow->local = read.source;
-	}
 	if ((flow->open || read.reset) && flow->protocol == read.protocol &&
 		flow->vip_port == read.destination_port &&
 		weir_address_equal(&flow->vip, &read.destination) &&
-		weir_address_equal(&flow->local, &read.source)) {
+		(is_unspecified(&flow->local) || weir_address_equal(&flow->local, &read.source))) {
+		flow->local = read.source; // the kernel has chosen it if it was unspecified
 		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
 			flow->step_ms = uv_now(path->poll.loop);
 		}

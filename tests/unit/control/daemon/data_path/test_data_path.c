@@ -574,6 +574,34 @@ TEST(packets_of_others_are_dropped, setup, teardown) {
 	close(datagram);
 }
 
+// The kernel chooses the source address of the check when it sends the first packet. A packet of
+// another process with the same port, before that, is no packet of the check.
+TEST(packets_of_others_do_not_change_the_source_address, setup, teardown) {
+	struct weir_data_path_target target = target_of(BACKEND6, VIP4);
+	uint8_t datagram[28] = {0x45, 0, 0, 28, 0, 0, 0x40, 0, 64, IPPROTO_UDP, 0, 0, 192, 0, 2, 1,
+		198, 51, 100, 10};
+	struct sockaddr_in vip = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(VIP4)};
+	int raw = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+	struct weir_data_path_flow flow;
+	struct lab *lab = *state;
+
+	SHELL("ip route add unreachable 198.51.100.0/24");
+	open_flow(lab, &target, &flow);
+	datagram[20] = (uint8_t)(flow.port >> 8);
+	datagram[21] = (uint8_t)flow.port;
+	datagram[25] = 8;
+	assert_int_equal(setsockopt(raw, SOL_SOCKET, SO_BINDTODEVICE, "weir-check", 11), 0);
+	assert_int_equal(
+		sendto(raw, datagram, sizeof(datagram), 0, (struct sockaddr *)&vip, sizeof(vip)),
+		sizeof(datagram));
+	watch_lab_idle(&lab->loop, 50);
+	assert_int_equal(connect_to(flow.socket, VIP4), 0);
+	expect_packet(lab, BACKEND6, "2001:db8:a::2", VIP4, &flow, false);
+	weir_data_path_close(lab->path, &flow);
+	close(raw);
+	SHELL("ip route del unreachable 198.51.100.0/24");
+}
+
 TEST(ports_in_use_are_skipped, setup, teardown) {
 	struct sockaddr_in any = {.sin_family = AF_INET};
 	struct weir_data_path_target target = target_of(BACKEND4, VIP4);
