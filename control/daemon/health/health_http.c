@@ -294,7 +294,8 @@ static void format_address(const struct weir_health_http *http, char *text, size
 void weir_health_server_name(
 	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]) {
 	const char *host = check->server_name[0] != '\0' ? check->server_name : check->host;
-	const char *colon = host[0] == '[' ? NULL : strchr(host, ':');
+	const char *end = host[0] == '[' ? strchr(host, ']') : host; // of the colons of an address
+	const char *colon = end != NULL ? strchr(end, ':') : NULL;
 	size_t n = colon != NULL ? (size_t)(colon - host) : strlen(host);
 
 	memcpy(name, host, n);

@@ -71,6 +71,9 @@ TEST(https_probe_verifies_the_name) {
 	strcpy(check.server_name, "");
 	strcpy(check.host, "web.example:8443"); // the port is not part of the name
 	expect("127.0.0.1", TLS_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
+	strcpy(check.host, "[2001:db8::1]:8443");
+	result = probe("127.0.0.1", ADDRESS_PORT, &check);
+	assert_names_host(&result, "'2001:db8::1'");
 	// Without a name the address is verified. The first certificate of the port contains the
 	// address.
 	strcpy(check.host, "");
