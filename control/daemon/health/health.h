@@ -29,13 +29,15 @@
 // checks in a row have failed or a check has passed. After a restart of the server
 // (weir_health_restart), checks are also repeated quickly, so that the server is soon in use again.
 //
-// Via the data path, each check connects to one VIP of the target. After a failed check, the next
-// check uses the same VIP again, so `fall` failures in a row belong to one VIP, unless a check
-// without a result was between them. After any other check, the next check uses the next VIP. The
-// verdict becomes PASSING when two conditions are met: `rise` checks in a row have passed, and the
-// number of checks passed since the verdict was last FAILING is at least the number of VIPs. A
-// restart of the server and a changed target reset this number. If the second condition needs more
-// than `rise` checks, the additional checks follow quickly (health_cover.h).
+// Via the data path, each check connects to one VIP of the target. After a passed check, the next
+// check uses the next VIP. After a failed check, the next check uses the same VIP again. After a
+// check without a result, too, unless the backend is unchecked (weir_health_unchecked_ms). So
+// `fall` failures in a row belong to one VIP, unless checks without a result were between them. The
+// verdict becomes PASSING when two conditions are met: `rise` checks in a row have passed, and a
+// check of each VIP has passed since the verdict was last FAILING. VIPs whose checks have no result
+// are left out while the backend is unchecked. A restart of the server and a changed target begin
+// again with the second condition. If it needs more than `rise` checks, the additional checks
+// follow quickly (health_cover.h).
 //
 // A backend that will probably not be used soon (weir_health_set_far) is checked at a longer
 // interval, except while its last check disagrees with the verdict.

@@ -78,16 +78,16 @@ static bool update_verdict(struct weir_health_check *check, bool passed) {
 	check->passed = passed;
 	if (passed) {
 		check->passes++;
-		check->cover.passes++;
+		check->cover.vips++;
 	} else {
 		check->fails++;
 	}
 	if (passed && check->streak >= check->params->check.rise &&
-		check->cover.passes >= check->params->vip_count) {
+		check->cover.vips >= check->params->vip_count) {
 		verdict = WEIR_HEALTH_VERDICT_PASSING;
 	} else if (!passed && check->streak >= check->params->check.fall) {
 		verdict = WEIR_HEALTH_VERDICT_FAILING;
-		check->cover.passes = 0;
+		check->cover.vips = 0;
 	}
 	if (verdict == check->verdict) {
 		return false;
@@ -238,6 +238,17 @@ static void end_probe(
 	check->ended_ns = now_ns;
 }
 
+// Chooses the VIP of the next check. The next check uses the same VIP again after a failed check,
+// and after a check without a result, unless the backend is unchecked now. In this case the VIP
+// counts as covered: a VIP that cannot be checked does not keep the verdict from becoming PASSING.
+static void choose_vip(struct weir_health_check *check, enum weir_probe_outcome outcome) {
+	if (outcome == WEIR_PROBE_PASSED ||
+		(outcome == WEIR_PROBE_UNKNOWN && check->missing.count >= WEIR_HEALTH_UNCHECKED)) {
+		check->vip = (check->vip + 1) % check->params->vip_count;
+		check->cover.vips += outcome == WEIR_PROBE_UNKNOWN;
+	}
+}
+
 static void take_result(struct weir_health_check *check, bool passed, uint64_t duration_us,
 	const struct weir_report *report, struct update *update) {
 	if (!check->alongside) {
@@ -309,8 +320,8 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 			(now - check->started_ns) / NS_PER_US, report, &update);
 	}
 	end_probe(check, outcome, now);
-	if (outcome != WEIR_PROBE_FAILED && check->params->vip_count > 1) {
-		check->vip = (check->vip + 1) % check->params->vip_count;
+	if (check->params->vip_count > 1) {
+		choose_vip(check, outcome);
 	}
 	schedule(check);
 	notify(check, &update);
@@ -450,7 +461,7 @@ void weir_health_check_restart(struct weir_health_check *check) {
 	uint64_t now = uv_now(check->checking->loop);
 
 	check->streak = 0;
-	check->cover.passes = 0;
+	check->cover.vips = 0;
 	if (check->verdict == WEIR_HEALTH_VERDICT_PASSING) {
 		check->verdict = WEIR_HEALTH_VERDICT_UNKNOWN;
 	}
@@ -581,7 +592,7 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	check->detail[0] = '\0';
 	check->streak = 0;
 	check->quick = 0;
-	check->cover.passes = 0;
+	check->cover.vips = 0;
 	check->passes = 0;
 	check->fails = 0;
 	check->spread = false;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ensures that a check via the data path covers the VIPs: the verdict becomes PASSING only after as
-// many passed checks as there are VIPs. Each of them is of another VIP, except if checks of a VIP
-// have no result. If there are more VIPs than `rise`, additional checks follow
-// quickly. The rate of additional checks is limited to WEIR_HEALTH_COVER_PER_S per second for all
-// backends together, because a service has up to 256 VIPs, and thousands of backends can be new at
-// the same time.
+// Ensures that a check via the data path covers the VIPs: the verdict becomes PASSING only after a
+// check of each VIP has passed. A VIP whose checks have no result is left out while the backend is
+// unchecked. If there are more VIPs than `rise`, additional checks follow quickly. The rate of
+// additional checks is limited to WEIR_HEALTH_COVER_PER_S per second for all backends together,
+// because a service has up to 256 VIPs, and thousands of backends can be new at the same time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -16,11 +15,12 @@
 // With simulated servers, 2,000 tcp checks a second take about 20 % of a CPU.
 #define WEIR_HEALTH_COVER_PER_S 2000u
 
-struct weir_health_cover { // zeroed: no VIP has passed
-	// Passed checks since the verdict was last FAILING, the server restarted, or the target was
-	// set. A failed check with another verdict does not reset this number.
-	uint32_t passes;
-	bool is_open; // `rise` checks in a row passed, but `passes` is below the number of VIPs
+struct weir_health_cover { // zeroed: no VIP is covered
+	// VIPs that passed or were left out since the verdict was last FAILING, the server
+	// restarted, or the target was set. A VIP counts again in its next turn, after all others.
+	// A failed check with another verdict does not reset this number.
+	uint32_t vips;
+	bool is_open; // `rise` checks in a row passed, but `vips` is below the number of VIPs
 };
 
 // Sets is_open. open: number of checks of all backends whose is_open is true.

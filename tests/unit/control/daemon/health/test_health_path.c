@@ -22,6 +22,7 @@ struct lab {
 	struct weir_config_health_check check;
 	struct weir_address vips[3];
 	struct weir_health_target target;
+	enum weir_health_verdict expected; // of the calls
 	unsigned int calls;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 };
@@ -41,7 +42,7 @@ static void on_health(
 	struct lab *lab = context;
 
 	(void)backend;
-	assert_int_equal(verdict, WEIR_HEALTH_VERDICT_FAILING);
+	assert_int_equal(verdict, lab->expected);
 	lab->calls++;
 	strcpy(lab->detail, detail);
 }
@@ -75,6 +76,7 @@ static int setup(void **state) {
 		.rise = 1,
 		.fall = 2,
 	};
+	lab->expected = WEIR_HEALTH_VERDICT_FAILING;
 	lab->vips[0] = watch_lab_address(VIP);
 	lab->target = (struct weir_health_target){
 		.backend = 7,
@@ -225,6 +227,24 @@ TEST(failures_are_counted_for_each_vip) {
 	assert_string_equal(lab->detail, "198.51.100.11: timeout after 20 ms");
 	assert_int_equal(status_of(lab).fails, 2);
 	SHELL("ip addr del " VIP "/32 dev lo");
+}
+
+// Checks of a VIP have no result. The backend gets healthy without them only when it is shown as
+// unchecked.
+TEST(vip_is_left_out_only_of_an_unchecked_backend) {
+	struct lab *lab = *state;
+
+	SHELL("ip addr add 198.51.100.11/32 dev lo");
+	open_data_path(lab);
+	lab->check.type = WEIR_CHECK_UDP;
+	lab->expected = WEIR_HEALTH_VERDICT_PASSING;
+	lab->vips[1] = watch_lab_address("198.51.100.11");
+	lab->target.vip_count = 2;
+	assert_int_equal(weir_health_configure(lab->health, &lab->target, 1), 0);
+	watch_lab_run(&lab->loop, was_called, lab, 2000, "a change to passing");
+	assert_true(weir_health_unchecked_ms(lab->health, 7) > 0);
+	assert_int_equal(status_of(lab).passes, 2);
+	SHELL("ip addr del 198.51.100.11/32 dev lo");
 }
 
 // A route breaks the return path, so answers from a backend would be dropped. Therefore a timeout
