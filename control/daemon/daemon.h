@@ -149,7 +149,6 @@ int weir_daemon_set_data_path(struct weir_daemon *daemon, struct weir_data_path_
 int weir_daemon_set_programs(struct weir_daemon *daemon, int helper);
 // Writes one line: why programs of the configuration do not run, or run late. Returns false if
 // there is no such problem, or if the configuration (only != NULL: this service) has no program.
-// The numbers of late programs are of all services.
 bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
 	const struct weir_config_service *only, char *why, size_t bytes);
 // Notifies systemd that the service is ready, and runs until SIGTERM or SIGINT, or until a new

@@ -64,6 +64,7 @@ static bool has_programs(const struct weir_config *config, const struct weir_con
 bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
 	const struct weir_config_service *only, char *why, size_t bytes) {
 	const char *problem = weir_programs_problem(daemon->programs);
+	int service = only != NULL ? weir_tables_service_find(daemon->tables, only->name) : -1;
 	char length[WEIR_DURATION_BYTES];
 	uint32_t late;
 	uint64_t ms;
@@ -75,7 +76,7 @@ bool weir_daemon_programs_problem(const struct weir_daemon *daemon,
 		snprintf(why, bytes, "programs of the configuration do not run: %s", problem);
 		return true;
 	}
-	late = weir_health_programs_late(daemon->health, &ms);
+	late = weir_health_programs_late(daemon->health, service, &ms);
 	if (late > 0) {
 		snprintf(why, bytes,
 			"%" PRIu32 " health check%s of type exec wait%s for longer than their "

@@ -289,10 +289,12 @@ uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return check != NULL ? weir_health_check_unchecked_ms(check) : 0;
 }
 
-uint32_t weir_health_programs_late(const struct weir_health *health, uint64_t *ret_ms) {
+uint32_t weir_health_programs_late(
+	const struct weir_health *health, int service, uint64_t *ret_ms) {
 	const struct weir_health_checking *checking = &health->checking;
 
-	return weir_health_starts_late(&checking->program_starts, uv_now(checking->loop), ret_ms);
+	return weir_health_starts_late(
+		&checking->program_starts, service, uv_now(checking->loop), ret_ms);
 }
 
 // --- create and free ----------------------------------------------------------------------

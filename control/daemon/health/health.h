@@ -223,8 +223,9 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Returns the number of checks of type exec that wait for the end of other programs for longer than
-// their interval. *ret_ms: the longest of these times.
-uint32_t weir_health_programs_late(const struct weir_health *health, uint64_t *ret_ms);
+// their interval. service: id of the service to count; negative = all services. *ret_ms: the
+// longest of these times.
+uint32_t weir_health_programs_late(const struct weir_health *health, int service, uint64_t *ret_ms);
 
 // Returns the durations of the checks that had a result, except checks with `alongside`. The caller
 // sets the names of the services.

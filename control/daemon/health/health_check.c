@@ -410,6 +410,7 @@ static void on_due(uv_timer_t *timer) {
 
 	check->start.due_ms = uv_now(timer->loop);
 	check->start.interval_ms = check->params->check.interval_ms;
+	check->start.service = check->service;
 	weir_health_starts_add(starts_of(check), &check->start, is_failing,
 		weir_health_run_descriptors(&check->params->check));
 }

@@ -97,14 +97,14 @@ void weir_health_starts_remove(struct weir_health_starts *starts, struct weir_he
 }
 
 static uint32_t count_late(
-	const struct weir_health_queue *queue, uint64_t now_ms, uint64_t *longest_ms) {
+	const struct weir_health_queue *queue, int service, uint64_t now_ms, uint64_t *longest_ms) {
 	const struct weir_health_start *start;
 	uint32_t count = 0;
 
 	STAILQ_FOREACH(start, queue, link) {
 		const uint64_t waited_ms = now_ms - start->due_ms;
 
-		if (waited_ms > start->interval_ms) {
+		if (waited_ms > start->interval_ms && (service < 0 || start->service == service)) {
 			*longest_ms = waited_ms > *longest_ms ? waited_ms : *longest_ms;
 			count++;
 		}
@@ -113,10 +113,10 @@ static uint32_t count_late(
 }
 
 uint32_t weir_health_starts_late(
-	const struct weir_health_starts *starts, uint64_t now_ms, uint64_t *ret_ms) {
+	const struct weir_health_starts *starts, int service, uint64_t now_ms, uint64_t *ret_ms) {
 	uint64_t longest_ms = 0;
-	uint32_t count = count_late(&starts->queue, now_ms, &longest_ms) +
-			 count_late(&starts->failing_queue, now_ms, &longest_ms);
+	uint32_t count = count_late(&starts->queue, service, now_ms, &longest_ms) +
+			 count_late(&starts->failing_queue, service, now_ms, &longest_ms);
 
 	*ret_ms = longest_ms;
 	return count;

@@ -23,10 +23,11 @@ struct weir_health_start { // start of a probe; zeroed = no start requested
 	bool is_failing; // the backend is failing
 	unsigned int descriptors; // number of descriptors that the probe uses
 	unsigned int cost; // while RUNNING: how much of the limit the probe uses
-	// The caller of weir_health_starts_add sets both: loop time of the request, and interval of
-	// the check.
+	// The caller of weir_health_starts_add sets these: loop time of the request, interval of
+	// the check, id of its service.
 	uint64_t due_ms;
 	uint32_t interval_ms;
+	uint16_t service;
 };
 
 STAILQ_HEAD(weir_health_queue, weir_health_start);
@@ -58,6 +59,7 @@ void weir_health_starts_run(struct weir_health_starts *starts);
 struct weir_health_start *weir_health_starts_next(struct weir_health_starts *starts);
 
 // Returns the number of queued probes that have waited for longer than the interval of their check.
-// *ret_ms: the longest of these times. now_ms: loop time.
+// service: id of the service to count; negative = all services. *ret_ms: the longest of these
+// times. now_ms: loop time.
 uint32_t weir_health_starts_late(
-	const struct weir_health_starts *starts, uint64_t now_ms, uint64_t *ret_ms);
+	const struct weir_health_starts *starts, int service, uint64_t now_ms, uint64_t *ret_ms);

@@ -427,6 +427,14 @@ TEST(a_service_that_runs_on_its_backups_is_a_warning) {
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"gateway_mac\": " \
 	"\"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], "
 
+static bool has_late_programs(const struct web *web, const char *service) {
+	json_t *status = status_of(web, service);
+	bool has = json_is_string(json_object_get(status, "programs"));
+
+	json_decref(status);
+	return has;
+}
+
 // The process that runs programs is a child of weir-control.
 static void kill_programs(const struct web *web) {
 	char command[96];
@@ -469,6 +477,34 @@ TEST(programs_that_do_not_run_are_a_warning) {
 	lab_stop(&web->lab);
 	lab_start(&web->lab);
 	LAB_UNTIL(lab_attached(&web->lab));
+}
+
+#define WITH_EXEC(name, vip, seconds, interval) \
+	"{\"name\": \"" name "\", \"binds\": [{\"address\": \"" vip "\", \"protocol\": " \
+	"\"tcp\", \"port\": 80}], \"table_size\": 251, \"health_check\": {\"type\": " \
+	"\"exec\", \"command\": [\"/bin/sleep\", \"" seconds "\"], \"interval_ms\": " interval \
+	"}, \"backends\": [%s{\"name\": \"last\", \"address\": \"10.0.3.1\"}]}"
+
+// Checks of service slow wait, because at most 32 programs run at the same time.
+TEST(late_programs_are_those_of_the_service) {
+	struct web *web = *state;
+	char backends[8192] = "";
+	size_t used = 0;
+
+	for (int i = 0; i < 100; i++) {
+		used += (size_t)snprintf(backends + used, sizeof(backends) - used,
+			"{\"name\": \"s-%d\", \"address\": \"10.0.2.%d\"}, ", i, i);
+	}
+	lab_write(web->lab.config,
+		ANY_PORT "\"services\": [" WITH_EXEC("slow", "198.51.100.10", "1",
+			"500") ", " WITH_EXEC("fast", "198.51.100.11", "0", "3600000") "]}",
+		backends, "");
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	LAB_UNTIL(has_late_programs(web, NULL));
+	assert_true(has_late_programs(web, "slow"));
+	assert_false(has_late_programs(web, "fast"));
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 }
 
 // With more services than the segment has room for, the last one has no id.

@@ -438,7 +438,7 @@ static bool all_have_results(void *context) {
 static bool are_late(void *context) {
 	uint64_t ms;
 
-	return weir_health_programs_late(((struct lab *)context)->health, &ms) > 0 && ms > 50;
+	return weir_health_programs_late(((struct lab *)context)->health, -1, &ms) > 0 && ms > 50;
 }
 
 // All checks are due at once. Those that wait for longer than the timeout of a program still pass.

@@ -123,7 +123,7 @@ TEST(starts_that_wait_for_longer_than_their_interval_are_late) {
 	struct lab *lab = *state;
 	uint64_t ms = 1;
 
-	assert_int_equal(weir_health_starts_late(&lab->starts, 0, &ms), 0);
+	assert_int_equal(weir_health_starts_late(&lab->starts, -1, 0, &ms), 0);
 	assert_int_equal(ms, 0);
 	for (uint32_t i = 0; i < LIMIT + 3; i++) {
 		lab->start[i].due_ms = 1000 + i - LIMIT / 2;
@@ -132,10 +132,10 @@ TEST(starts_that_wait_for_longer_than_their_interval_are_late) {
 	add(lab, 0, LIMIT + 1, false);
 	add(lab, LIMIT + 1, LIMIT + 3, true);
 	// the first of three waiting starts is due at 1000 + LIMIT / 2
-	assert_int_equal(weir_health_starts_late(&lab->starts, 1500 + LIMIT / 2, &ms), 0);
-	assert_int_equal(weir_health_starts_late(&lab->starts, 1501 + LIMIT / 2, &ms), 1);
+	assert_int_equal(weir_health_starts_late(&lab->starts, -1, 1500 + LIMIT / 2, &ms), 0);
+	assert_int_equal(weir_health_starts_late(&lab->starts, -1, 1501 + LIMIT / 2, &ms), 1);
 	assert_int_equal(ms, 501);
-	assert_int_equal(weir_health_starts_late(&lab->starts, 1600 + LIMIT / 2, &ms), 3);
+	assert_int_equal(weir_health_starts_late(&lab->starts, -1, 1600 + LIMIT / 2, &ms), 3);
 	assert_int_equal(ms, 600);
 }
 
