@@ -48,8 +48,8 @@ int weir_shed_terms_check(const struct weir_shed_terms *terms, char *why, size_t
 
 struct weir_shed;
 // Called once for each shed that was started. Its state is then RUNNING (DONE for a dry run), or
-// FAILED or EXPIRED with the reason in `why`. Unless the shed is running, it is freed after the
-// call.
+// FAILED, EXPIRED or STOPPED with the reason in `why`. Unless the shed is running, it is freed
+// after the call.
 typedef void (*weir_shed_begun)(void *context, const struct weir_shed *shed);
 
 struct weir_shed {

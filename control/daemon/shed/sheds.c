@@ -255,7 +255,9 @@ static void advance(struct weir_sheds *sheds, struct weir_shed *shed) {
 	struct weir_backend_state backend;
 	struct weir_service_state service;
 
-	if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
+	if (shed->state == WEIR_SHED_STOPPING) {
+		end(sheds, shed, WEIR_SHED_STOPPED);
+	} else if (sheds->now_ms >= shed->began_ms + (uint64_t)shed->terms.for_ms) {
 		weir_shed_note(shed, "the maximum duration (--duration) has passed");
 		end(sheds, shed, WEIR_SHED_EXPIRED);
 	} else if (!weir_shed_find_backend(sheds->tables, shed, &backend) ||
@@ -525,11 +527,11 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend) {
 	struct weir_shed *shed = find_last(sheds, service, backend);
 
-	if (shed == NULL || shed->state != WEIR_SHED_RUNNING) {
+	if (shed == NULL || !weir_shed_is_running(shed)) {
 		return -ENOENT;
 	}
-	weir_shed_note(shed, "by an operator");
-	if (shed->in_flight) {
+	weir_shed_note(shed, shed->begun != NULL ? "stopped by an operator" : "by an operator");
+	if (shed->in_flight || shed->begun != NULL) {
 		shed->state = WEIR_SHED_STOPPING;
 	} else {
 		end(sheds, shed, WEIR_SHED_STOPPED);

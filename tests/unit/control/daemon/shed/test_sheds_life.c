@@ -88,6 +88,28 @@ TEST(stop_waits_for_the_order_in_flight) {
 	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), -ENOENT);
 }
 
+// A shed that is starting waits for an answer of its agent, or for a slot for its order.
+TEST(shed_is_stopped_while_it_starts) {
+	struct shed_lab *test = *state;
+
+	assert_int_equal(start(test, 0, false), 0);
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), 0);
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), 0);
+	assert_int_equal(first(test)->state, WEIR_SHED_STOPPING);
+	answer(test, result_of(60, 0));
+	assert_int_equal(test->begun, 1);
+	assert_int_equal(test->state, WEIR_SHED_STOPPED);
+	assert_string_equal(test->why, "stopped by an operator");
+	assert_null(first(test));
+	test->refuse = -EBUSY;
+	assert_int_equal(start(test, 0, false), 0);
+	assert_int_equal(weir_sheds_stop(test->sheds, "s0", "b0"), 0);
+	second(test);
+	assert_int_equal(test->begun, 2);
+	assert_int_equal(test->state, WEIR_SHED_STOPPED);
+	assert_null(first(test));
+}
+
 TEST(shed_waits_while_its_service_is_in_panic_mode) {
 	struct shed_lab *test = *state;
 
