@@ -132,6 +132,7 @@ static void inherit_service(struct weir_service_entry *to, const struct weir_ser
 	}
 	to->error_window_ms = from->error_window_ms;
 	to->policy_set = from->policy_set;
+	to->noted_on_backups = from->noted_on_backups;
 	if ((from->drain_set || !to->adopted) && to->config == from->config) {
 		to->drain_set = from->drain_set;
 		to->drain = from->drain;

@@ -316,6 +316,29 @@ TEST(takeovers_are_returned_once) {
 	lab_config_free(config);
 }
 
+TEST(restart_of_the_dataplane_is_no_takeover) {
+	struct weir_config *config = backups_config(0);
+	uint16_t service;
+	struct lab lab, old;
+
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	set_health(&lab, 0, 3, WEIR_HEALTH_REFUSING);
+	assert_true(weir_tables_takeover(lab.tables, &service));
+	lab_worker_stop(&lab);
+	old = lab;
+	lab.segment = lab_segment(NULL);
+	lab.control = lab_attach(lab.segment);
+	lab_worker_start(&lab);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
+	lab_publish(&lab);
+	assert_false(weir_tables_takeover(lab.tables, &service));
+	weir_segment_free(old.control);
+	weir_segment_free(old.segment);
+	lab_close(&lab);
+	lab_config_free(config);
+}
+
 // A backend that fails or returns costs one examined backend as long as the backups stay used or
 // unused. Only a takeover examines all.
 TEST(flaps_examine_single_backends) {
