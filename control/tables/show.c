@@ -150,7 +150,7 @@ int weir_tables_service_find(const struct weir_tables *tables, const char *name)
 int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name) {
 	int id = weir_service_id_find(tables->state, name);
 
-	return id >= 0 && tables->state->services[id].stage == WEIR_ID_LEAVING ? id : -ENOENT;
+	return id >= 0 && tables->state->services[id].stage != WEIR_ID_LIVE ? id : -ENOENT;
 }
 
 const struct weir_config_service *weir_tables_service_config(

@@ -385,9 +385,7 @@ int weir_tables_backend_find(const struct weir_tables *tables, const char *servi
 int weir_tables_backend_find_removed(const struct weir_tables *tables, uint16_t service,
 	const struct weir_config_backend *config);
 int weir_tables_service_find(const struct weir_tables *tables, const char *name); // id, -ENOENT
-// Finds a removed service that has a removal or whose removal from the service table is not
-// published yet. Does not find a service that is only kept for its flows. Returns its id or
-// -ENOENT.
+// Finds a removed service, even if it is only kept for its flows. Returns its id or -ENOENT.
 int weir_tables_service_find_removed(const struct weir_tables *tables, const char *name);
 // Returns the configuration of a service, borrowed until the next weir_tables_apply. Returns NULL
 // if the service is not configured, or has no id yet. Takes constant time.

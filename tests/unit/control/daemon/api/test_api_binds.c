@@ -147,6 +147,11 @@ TEST(vip_is_not_drained_while_a_renamed_service_has_flows) {
 	json_decref(binds);
 	assert_true(is_drain(web, "draining", 1));
 	LAB_UNTIL(has_noted(web));
+	binds = lab_ask(&web->lab, JSON({"command": "service.show", "service": "old"}));
+	assert_non_null(strstr(json_string_value(json_object_get(binds, "error")),
+		"no such service: \"old\": the service was removed, and is listed until its flows "
+		"have ended"));
+	json_decref(binds);
 	assert_true(is_drain(web, "draining", 1));
 	json_decref(lab_result(&web->lab,
 		JSON({"command": "bind.drain", "address": "198.51.100.10", "interval_ms": 100})));
