@@ -311,21 +311,22 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 }
 
 // Builds the service table again, with the removed binds that have a removal. If the heap has no
-// room for these binds, or if they cannot be collected for lack of memory, uses the table without
-// them, which ends the removals of live services. Does not build if there are no such binds.
-// Returns 0 or a negative errno. On an error, the caller must retry later, and *table may be NULL.
+// room for these binds, uses the table without them, which ends the removals of live services. Does
+// not build if there are no such binds. Returns 0 or a negative errno. On an error, the caller must
+// retry later, and *table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);
 	struct weir_services_view published = {0};
 	bool known = weir_build_published_services(tables->segment, tables->writer, &published);
+	struct weir_service_bind *removed = NULL, *all = NULL;
 	uint32_t count = 0;
-	struct weir_service_bind *removed =
-		known ? weir_removals_collect(state, &published, &built, &count) : NULL;
-	struct weir_service_bind *all =
-		removed != NULL ? malloc(((size_t)n + count) * sizeof(*all)) : NULL;
-	int r = removed != NULL ? -ENOMEM : 0;
+	int r = known ? weir_removals_collect(state, &published, &built, &removed, &count) : 0;
 
+	if (removed != NULL) {
+		all = malloc(((size_t)n + count) * sizeof(*all));
+		r = -ENOMEM;
+	}
 	if (all != NULL) {
 		memcpy(all, binds, n * sizeof(*all));
 		memcpy(all + n, removed, count * sizeof(*all));

@@ -173,9 +173,8 @@ static bool add_gaps(struct collection *to, const struct weir_service_bind *bind
 	return true;
 }
 
-struct weir_service_bind *weir_removals_collect(struct weir_state *state,
-	const struct weir_services_view *published, const struct weir_services_view *built,
-	uint32_t *ret_n) {
+int weir_removals_collect(struct weir_state *state, const struct weir_services_view *published,
+	const struct weir_services_view *built, struct weir_service_bind **ret, uint32_t *ret_n) {
 	struct collection to = {.state = state, .published = published, .built = built};
 	struct weir_service_cursor cursor = {0};
 	struct weir_service_bind bind;
@@ -184,16 +183,13 @@ struct weir_service_bind *weir_removals_collect(struct weir_state *state,
 		// Collect only TCP binds, because UDP flows of a removed bind end immediately.
 		if (bind.protocol == IPPROTO_TCP && bind.port_first <= bind.port_last &&
 			!add_gaps(&to, &bind)) {
-			to.count = 0;
-			break;
+			free(to.bind);
+			return -ENOMEM;
 		}
 	}
-	if (to.count == 0) {
-		free(to.bind);
-		to.bind = NULL;
-	}
+	*ret = to.bind;
 	*ret_n = to.count;
-	return to.bind;
+	return 0;
 }
 
 static struct weir_config_bind bind_of(const struct weir_service_bind *bind) {

@@ -412,13 +412,13 @@ bool weir_removal_holds(const struct weir_service_entry *service);
 // Begins the removal of a service, or ends it if `drain.removed_ms` is 0. Call before
 // weir_service_leave, and before the service's drain is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
+struct weir_service_bind;
 // Returns the removed TCP binds that have a removal: they are in the published service table, but
 // not in the configuration. Begins the drains of newly removed binds. built: a table that was
-// built only from the configuration. The caller frees the returned array of *ret_n elements.
-// Returns NULL if there are no such binds, or if out of memory.
-struct weir_service_bind *weir_removals_collect(struct weir_state *state,
-	const struct weir_services_view *published, const struct weir_services_view *built,
-	uint32_t *ret_n);
+// built only from the configuration. The caller frees *ret, an array of *ret_n elements; NULL =
+// there are no such binds. Returns 0 or -ENOMEM.
+int weir_removals_collect(struct weir_state *state, const struct weir_services_view *published,
+	const struct weir_services_view *built, struct weir_service_bind **ret, uint32_t *ret_n);
 // Records which removed binds the new table contains; n = 0: none. Ends the removals of services
 // that have no removed binds, except the drains of leaving services.
 void weir_removals_settle(

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "service_table.h"
+#include "starved.h"
 
 #define NOW_MS 5000u
 #define REMOVED_MS 60000u
@@ -518,6 +519,21 @@ TEST(late_end_of_a_drain_refuses_clients_as_long) {
 	weir_tables_clock(own->lab.tables, late_ms);
 	end(own, false, WEIR_DRAIN_DROPPED);
 	assert_int_equal(service(own, 0).removal_until_ns, (late_ms + ESTABLISHED_MS) * 1000000ull);
+}
+
+// Each allocation of a reload fails in turn. The reload that succeeds has the removed bind.
+TEST(removed_bind_is_not_lost_without_memory) {
+	struct own *own = *state;
+	char why[256];
+	int r = -1;
+
+	set_ports(own->next, 8080, 8080);
+	for (long n = 0; r < 0; n++) {
+		starved_after(n);
+		r = weir_tables_apply(own->lab.tables, own->next, why, sizeof(why));
+		starved_after(-1);
+	}
+	assert_true(is_removed(own, 80));
 }
 
 // --- room in the segment ------------------------------------------------------------------
