@@ -37,16 +37,14 @@ uint32_t weir_reports_wants(const struct weir_config_service *service) {
 	return wants;
 }
 
-// The fields of the limit, the accept queue and the weight. They count as used in every service.
-#define ALWAYS_USED \
-	(WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | \
-		WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
+// The fields of the limit and the weight. Every service uses them.
+#define ALWAYS_USED (WEIR_REPORT(MAX_ACTIVE) | WEIR_REPORT(WEIGHT) | WEIR_REPORT(WEIGHT_PERCENT))
 
 // The additional fields for services that steal connections.
 #define STEALS_USE (WEIR_REPORT(SERVICE_TIME) | WEIR_REPORT(SERVICE_COUNT) | WEIR_REPORT(ACTIVE))
 
 uint32_t weir_reports_used(uint32_t wants, bool limited) {
-	uint32_t fields = ALWAYS_USED;
+	uint32_t fields = ALWAYS_USED | (wants & (WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT)));
 
 	if ((wants & WEIR_REPORT(SERVICE_TIME)) != 0) {
 		fields |= STEALS_USE;

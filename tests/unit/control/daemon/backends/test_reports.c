@@ -118,6 +118,22 @@ TEST(agents_measure_the_used_fields) {
 	assert_int_equal(weir_reports_fields_used(own->reports, 60000), 0);
 }
 
+TEST(queue_is_used_only_with_its_limit) {
+	const struct weir_report report = {
+		.given = WEIR_REPORT(QUEUE) | WEIR_REPORT(QUEUE_LIMIT) | WEIR_REPORT(WEIGHT),
+		.accept_queue_limit = 128,
+		.weight = 100};
+	struct own *own = *state;
+
+	for (uint32_t percent = 0; percent <= 75; percent += 75) {
+		own->config->services[0].flow_control.accept_queue_percent = percent;
+		assert_int_equal(
+			weir_reports_configure(own->reports, own->lab.tables, own->config), 0);
+		assert_int_equal(weir_reports_take(own->reports, 0, &report, "api"),
+			percent > 0 ? report.given : WEIR_REPORT(WEIGHT));
+	}
+}
+
 // A backend has several sources of reports, and one of them is removed from the configuration. The
 // reports of this source are withdrawn. They would not expire, because the backend still reports
 // from other sources.
