@@ -13,7 +13,7 @@
 #include "api.h"
 #include "api_text.h"
 
-#define WEIR_API_WHY_BYTES 320
+#define WEIR_API_NOT_PUBLISHED_BYTES 320
 
 struct weir_api_client {
 	struct weir_api *api;
@@ -76,7 +76,7 @@ struct weir_api_call {
 	json_t *request;
 	struct weir_api_call *next; // next call in the queue of lists
 	struct weir_api_list list;
-	char not_published[WEIR_API_WHY_BYTES]; // reason; "" = everything is published
+	char not_published[WEIR_API_NOT_PUBLISHED_BYTES]; // reason; "" = everything is published
 	bool change_unpublished;
 	weir_api_ended ended; // or NULL
 	void *ended_context;
