@@ -324,23 +324,19 @@ void weir_daemon_log_warnings(
 	}
 }
 
-// Logs the changes that wait for a restart of the dataplane. Returns their number, or 0 if out of
-// memory.
-static uint32_t log_waiting(struct weir_daemon *daemon) {
+// Logs the changes that wait for a restart of the dataplane. Logs nothing if out of memory.
+static void log_waiting(struct weir_daemon *daemon) {
 	struct weir_difference waiting;
 	char line[1024];
-	uint32_t count;
 
 	if (weir_reload_waiting(daemon->reload, &waiting) < 0) {
-		return 0;
+		return;
 	}
 	for (uint32_t i = 0; i < waiting.count; i++) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN, "%s",
 			weir_change_format(&waiting.change[i], line, sizeof(line)));
 	}
-	count = waiting.count;
 	weir_difference_fini(&waiting);
-	return count;
 }
 
 void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
@@ -359,7 +355,10 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 	if (r < 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"cannot load the running settings of weir-dataplane: %s", strerror(-r));
-	} else if (log_waiting(daemon) == 0 && waited) {
+		return;
+	}
+	log_waiting(daemon);
+	if (waited && !weir_reload_waits(daemon->reload)) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
 			"weir-dataplane restarted: its new settings are active");
 	}
