@@ -24,7 +24,7 @@ struct pending {
 struct weir_programs {
 	struct weir_log *log;
 	int helper;
-	bool lost; // the helper has exited
+	bool lost; // the helper has exited; lose_all may still follow
 	uint64_t last_id;
 	struct pending pending[WEIR_PROGRAMS_MAX];
 	unsigned int handles; // number of handles that are not closed
@@ -166,6 +166,7 @@ static int send_request(struct weir_programs *programs, size_t bytes) {
 	do {
 		n = send(programs->helper, &programs->request, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 	} while (n < 0 && errno == EINTR);
+	programs->lost |= n < 0 && (errno == EPIPE || errno == ECONNRESET);
 	if (n < 0) {
 		return errno == EAGAIN || errno == ENOBUFS ? -EBUSY : -EPIPE;
 	}

@@ -420,6 +420,10 @@ TEST(death_of_the_helper_ends_all_runs) {
 	pid = atoi(run(&lab, "echo $PPID", 5000) + strlen("exit status 0: "));
 	assert_true(pid > 1);
 	assert_int_equal(kill(pid, SIGKILL), 0);
+	while (start(&lab, "exit 0", 1000, &outcome, &id) == 0) {
+		usleep(1000); // until a request cannot be sent
+	}
+	assert_non_null(weir_programs_problem(lab.programs));
 	wait_for(&lab, &outcome, 2);
 	assert_int_equal(outcome.result.end, WEIR_PROGRAM_LOST);
 	assert_string_equal(weir_programs_problem(lab.programs), outcome.result.output);
