@@ -358,13 +358,54 @@ void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *ta
 
 // --- commands of operators ------------------------------------------------------------------
 
+// Returns the canary of a service that runs or, if none runs, the one that was started last, or
+// NULL.
 static struct weir_canary *find(const struct weir_canaries *canaries, const char *service) {
+	struct weir_canary *last = NULL;
+
 	for (uint32_t i = 0; service != NULL && i < canaries->count; i++) {
-		if (strcmp(canaries->canary[i].record.service, service) == 0) {
+		struct weir_canary *canary = &canaries->canary[i];
+
+		if (strcmp(canary->record.service, service) != 0) {
+			continue;
+		}
+		if (weir_canary_is_running(canary)) {
+			return canary;
+		}
+		if (last == NULL || canary->record.started_ms > last->record.started_ms) {
+			last = canary;
+		}
+	}
+	return last;
+}
+
+// Returns the canary of a backend, or NULL.
+static struct weir_canary *find_backend(
+	const struct weir_canaries *canaries, const char *service, const char *backend) {
+	for (uint32_t i = 0; i < canaries->count; i++) {
+		const struct weir_canary_record *record = &canaries->canary[i].record;
+
+		if (strcmp(record->service, service) == 0 &&
+			strcmp(record->backend, backend) == 0) {
 			return &canaries->canary[i];
 		}
 	}
 	return NULL;
+}
+
+// Returns the ended canary that a new canary of a backend replaces, or NULL. A rolled-back canary
+// of another backend is not replaced, because it keeps the weight 0 of that backend.
+static struct weir_canary *find_replaced(
+	const struct weir_canaries *canaries, const char *service, const char *backend) {
+	struct weir_canary *canary = find_backend(canaries, service, backend);
+
+	if (canary == NULL) {
+		canary = find(canaries, service);
+		if (canary != NULL && keeps_weight(canary)) {
+			return NULL;
+		}
+	}
+	return canary;
 }
 
 // Returns the sum of the weights of the service's other backends that get new flows.
@@ -501,7 +542,7 @@ int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tabl
 	if (r < 0) {
 		return r;
 	}
-	canary = find(canaries, state.service);
+	canary = find_replaced(canaries, state.service, state.name);
 	replaces = canary != NULL;
 	canary = replaces ? canary : add(canaries);
 	if (canary == NULL) {
@@ -553,9 +594,9 @@ int weir_canaries_stop(
 
 bool weir_canaries_let_go(
 	struct weir_canaries *canaries, const char *service, const char *backend) {
-	struct weir_canary *canary = find(canaries, service);
+	struct weir_canary *canary = find_backend(canaries, service, backend);
 
-	if (canary == NULL || strcmp(canary->record.backend, backend) != 0) {
+	if (canary == NULL) {
 		return true;
 	}
 	if (weir_canary_is_running(canary)) {
@@ -584,10 +625,7 @@ const struct weir_canary *weir_canaries_find(
 }
 
 const char *weir_canaries_keeping(const void *canaries, const char *service, const char *backend) {
-	const struct weir_canary *canary = find(canaries, service);
+	const struct weir_canary *canary = find_backend(canaries, service, backend);
 
-	return canary != NULL && strcmp(canary->record.backend, backend) == 0 &&
-			       keeps_weight(canary)
-		       ? weir_canary_state_text(canary)
-		       : NULL;
+	return canary != NULL && keeps_weight(canary) ? weir_canary_state_text(canary) : NULL;
 }

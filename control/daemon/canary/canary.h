@@ -20,13 +20,13 @@
 // its service gets subsets or a policy that ignores weights.
 //
 // Guarantees:
-//   N1 at most one canary per service; nothing else sets the weight of a running canary.
+//   N1 at most one canary per service runs; nothing else sets the weight of a running canary.
 //   N2 after a restart of this process, a canary continues at the start of its step. The file of
 //      canaries (canary_file.h) is written before the weight is raised, and before the reply to a
 //      command. If writing fails, a canary does not start, but other changes are made
 //      (weir_canaries_are_unsaved).
-//   N3 a rolled-back backend has weight 0 until an operator sets its weight or starts a canary in
-//      its service. This also holds after reloads and restarts.
+//   N3 a rolled-back backend has weight 0 until an operator sets its weight or makes it a canary
+//      again. This also holds after reloads and restarts, and while other canaries run.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -91,10 +91,10 @@ int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_
 // publication. Returns 0 or negative errno. The next call then tries again; only the first failure
 // in a row is logged.
 int weir_canaries_save(struct weir_canaries *canaries, bool published);
-// Starts a canary; call weir_canaries_check first. An ended canary of the service is replaced. who:
-// the user who starts it. The caller publishes the tables afterwards. Returns 0, -ENOMEM, -ENOENT
-// (no such backend), or another negative errno if the canary could not be saved; after an error,
-// nothing has changed.
+// Starts a canary; call weir_canaries_check first. It replaces an ended canary of its service,
+// except a rolled-back canary of another backend. who: the user who starts it. The caller publishes
+// the tables afterwards. Returns 0, -ENOMEM, -ENOENT (no such backend), or another negative errno
+// if the canary could not be saved; after an error, nothing has changed.
 int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, const struct weir_audit_who *who);
 // Ends the running canary of a service at the request of an operator. state: PROMOTED, ROLLED_BACK,
@@ -113,7 +113,8 @@ bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 // i: below weir_canaries_count. The result is valid until a canary is started or removed.
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
-// Returns the canary of a service, or NULL. The result is valid as with weir_canaries_at.
+// Returns the canary of a service that runs or, if none runs, the one that was started last, or
+// NULL. The result is valid as with weir_canaries_at.
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);

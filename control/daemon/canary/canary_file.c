@@ -186,6 +186,9 @@ int weir_canary_file_write(
 	char path[PATH_MAX], *text;
 	int r;
 
+	if (records_n > WEIR_SERVICES_MAX) {
+		return -ENOSPC;
+	}
 	if (snprintf(path, sizeof(path), "%s/" NAME, run_dir) >= (int)sizeof(path)) {
 		return -ENAMETOOLONG;
 	}

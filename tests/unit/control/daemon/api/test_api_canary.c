@@ -18,6 +18,12 @@
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}]}"
+#define WEB_WITH_W3(weight) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\", \"weight\": " weight "}, " \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}, " \
+	"{\"name\": \"w-3\", \"address\": \"10.0.1.14\"}]}, " DNS_SERVICE
 // Each step takes ten minutes, longer than the test.
 #define START_LONG \
 	JSON({"command": "canary.start", "service": "web", "backend": "w-1", \
@@ -285,6 +291,30 @@ TEST(failing_canary_is_rolled_back_and_stays_so) {
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
 	assert_int_equal(weight_of(web, "w-1"), 100);
+}
+
+TEST(rolled_back_backend_stays_so_while_another_is_the_canary) {
+	struct web *web = *state;
+
+	reload(web, WEB_WITH_W3("100"));
+	release(lab_result(&web->lab, START_LONG));
+	release(lab_result(
+		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "rollback"})));
+	release(lab_result(
+		&web->lab, JSON({"command": "canary.start", "service": "web", "backend": "w-3"})));
+	assert_true(is_set_by(web, "w-1", "rolled-back"));
+	assert_true(is_set_by(web, "w-3", "running"));
+	lab_kill(&web->lab);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	reload(web, WEB_WITH_W3("200"));
+	assert_int_equal(weight_of(web, "w-1"), 0);
+	assert_int_equal(weight_of(web, "w-3"), 3);
+	release(lab_result(&web->lab,
+		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
+	assert_int_equal(weight_of(web, "w-1"), 200);
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+	assert_true(is_in(web, ""));
 }
 
 TEST(slow_canary_is_rolled_back) {
