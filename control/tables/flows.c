@@ -23,41 +23,37 @@ static uint64_t sum_service_flows(const struct weir_segment *segment, uint16_t i
 	return flows;
 }
 
-// sum_given returns the number of completed moves of buckets between workers. sum_begun returns
-// the number of moves that have begun.
-static uint64_t sum_given(const struct weir_segment *segment) {
-	uint64_t buckets = 0;
+uint64_t weir_flows_moves(const struct weir_segment *segment) {
+	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
+	uint64_t given = 0;
 
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		buckets += weir_counter_read(&segment->steal_counters[worker].buckets_given);
+	for (uint32_t worker = 0; bucketed && worker < segment->workers; worker++) {
+		given += weir_counter_read(&segment->steal_counters[worker].buckets_given);
 	}
-	return buckets;
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return given;
 }
 
-static uint64_t sum_begun(const struct weir_segment *segment) {
-	uint64_t buckets = 0;
+// No bucket has moved if the number of moves completed before the summation equals the number of
+// moves begun after it.
+bool weir_flows_are_whole(const struct weir_segment *segment, uint64_t moves) {
+	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
+	uint64_t begun = 0;
 
-	for (uint32_t worker = 0; worker < segment->workers; worker++) {
-		buckets += weir_counter_read(
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	for (uint32_t worker = 0; bucketed && worker < segment->workers; worker++) {
+		begun += weir_counter_read(
 			&segment->steal_counters[worker].answers[WEIR_BUCKET_CONFIRMED]);
 	}
-	return buckets;
+	return begun == moves;
 }
 
-// Sums the active flows over the workers. Returns false if a bucket may have moved between workers
-// during the summation. The sum may then lack the flows of this bucket: the counter of the new
-// owner may have been read before the move, and the counter of the old owner after the move. No
-// bucket has moved if the number of moves completed before the summation equals the number of moves
-// begun after it.
 static bool sum_flows(const struct weir_segment *segment, uint16_t id,
 	uint64_t (*sum)(const struct weir_segment *segment, uint16_t id), uint64_t *ret) {
-	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
-	uint64_t given = bucketed ? sum_given(segment) : 0;
+	uint64_t moves = weir_flows_moves(segment);
 
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	*ret = sum(segment, id);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	return !bucketed || sum_begun(segment) == given;
+	return weir_flows_are_whole(segment, moves);
 }
 
 bool weir_flows_service(const struct weir_segment *segment, uint16_t id, uint64_t *ret) {

@@ -426,6 +426,12 @@ void weir_removals_settle(
 
 // --- flows.c ---
 
+// Returns the number of completed moves of buckets between workers.
+uint64_t weir_flows_moves(const struct weir_segment *segment);
+// Returns whether no bucket has moved since weir_flows_moves returned `moves`. If a bucket has
+// moved, a sum over the workers may lack its flows: the counter of the new owner may have been read
+// before the move, and the counter of the old owner after the move.
+bool weir_flows_are_whole(const struct weir_segment *segment, uint64_t moves);
 // Sums the active flows of a service or a backend. Returns false if some flows may be missing,
 // because a bucket of flows was moving between workers.
 bool weir_flows_service(const struct weir_segment *segment, uint16_t service, uint64_t *ret);

@@ -522,9 +522,14 @@ int weir_tables_publish(struct weir_tables *tables) {
 	return published;
 }
 
-bool weir_tables_counts_drains(const struct weir_tables *tables) {
+uint64_t weir_tables_moves(const struct weir_tables *tables) {
+	return tables->segment != NULL ? weir_flows_moves(tables->segment) : 0;
+}
+
+bool weir_tables_counts_drains(const struct weir_tables *tables, uint64_t moves) {
 	return tables->writer != NULL && !tables->drain_begun &&
 	       weir_tables_recount_left_ms(tables) == 0 &&
+	       weir_flows_are_whole(tables->segment, moves) &&
 	       weir_writer_passed(tables->writer, tables->drain_mark);
 }
 

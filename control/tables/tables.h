@@ -235,13 +235,16 @@ uint16_t weir_tables_bind_at(const struct weir_tables *tables, const uint8_t add
 // Returns whether a bind is drained. bind: index in the configuration of the service.
 bool weir_tables_bind_is_drained(const struct weir_tables *tables, uint16_t service, uint32_t bind);
 
-// Returns whether a drained backend or bind has no flows if its counters are 0. The result is
-// false in three cases: no segment is bound; the latest drain is not published yet, or a worker
-// has not adopted it and may still begin a flow; or the dataplane was restarted less than
-// WEIR_TABLES_RECOUNT_MS ago. After a restart, the dataplane counts an existing flow only when its
-// next packet arrives.
+// Returns whether a drained backend or bind has no flows if its counters are 0. moves: result of
+// weir_tables_moves before the counters were read. The result is false in four cases: no segment is
+// bound; the latest drain is not published yet, or a worker has not adopted it and may still begin
+// a flow; a bucket may have moved between workers while the counters were read; or the dataplane
+// was restarted less than WEIR_TABLES_RECOUNT_MS ago. After a restart, the dataplane counts an
+// existing flow only when its next packet arrives.
 #define WEIR_TABLES_RECOUNT_MS 60000
-bool weir_tables_counts_drains(const struct weir_tables *tables);
+bool weir_tables_counts_drains(const struct weir_tables *tables, uint64_t moves);
+// Returns the number of completed moves of buckets between workers; 0 if no segment is bound.
+uint64_t weir_tables_moves(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
 // milliseconds; 0 = none is left, or there was no restart.
 uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);

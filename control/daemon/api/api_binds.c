@@ -189,6 +189,7 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 // as kept after that deadline.
 static void add_removed(const struct weir_daemon *daemon, const struct weir_service_state *state,
 	struct summary *sum) {
+	const uint64_t moves = weir_tables_moves(daemon->tables);
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
@@ -197,7 +198,7 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
 	if (daemon->segment != NULL && counters.open_flows == 0 &&
-		weir_tables_counts_drains(daemon->tables)) {
+		weir_tables_counts_drains(daemon->tables, moves)) {
 		return;
 	}
 	sum->removed += has_flows;

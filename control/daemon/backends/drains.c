@@ -101,11 +101,12 @@ enum weir_config_at_deadline weir_drains_backend_at_deadline(
 				: weir_drains_at_deadline(tables, backend->service);
 }
 
-// Returns the phase of the drain of a backend, or of a service's binds.
+// Returns the phase of the drain of a backend, or of a service's binds. moves: result of
+// weir_tables_moves before the open flows were counted.
 static enum weir_drain_phase phase_of(const struct weir_tables *tables,
-	enum weir_config_at_deadline then, uint64_t until_ns, uint64_t open_flows,
+	enum weir_config_at_deadline then, uint64_t until_ns, uint64_t moves, uint64_t open_flows,
 	uint64_t now_ns) {
-	if (open_flows == 0 && weir_tables_counts_drains(tables)) {
+	if (open_flows == 0 && weir_tables_counts_drains(tables, moves)) {
 		return WEIR_DRAIN_DRAINED;
 	}
 	if (until_ns == 0 || now_ns < until_ns) {
@@ -158,7 +159,7 @@ static bool advance(
 	struct weir_tables *tables = of->tables;
 	struct weir_backend_state state;
 	enum weir_drain_phase phase;
-	uint64_t open_flows;
+	uint64_t moves = weir_tables_moves(tables), open_flows;
 
 	if (weir_tables_backend(tables, backend, &state) < 0 ||
 		state.drain != WEIR_DRAIN_DRAINING) {
@@ -166,7 +167,7 @@ static bool advance(
 	}
 	open_flows = weir_sum_backend(weir_tables_segment(tables), backend).open_flows;
 	phase = phase_of(tables, weir_drains_backend_at_deadline(tables, &state),
-		state.drain_until_ns, open_flows, now_ns);
+		state.drain_until_ns, moves, open_flows, now_ns);
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
@@ -275,6 +276,7 @@ static void note_drain_end(const struct weir_drains_of *of, uint16_t id,
 // that are not drained are counted as well.
 static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
 	struct weir_tables *tables = of->tables;
+	uint64_t moves = weir_tables_moves(tables);
 	uint64_t open_flows = weir_sum_service(weir_tables_segment(tables), id).open_flows;
 	const char *name = weir_tables_service_name(tables, id);
 	struct weir_service_state state;
@@ -284,7 +286,7 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(tables, id, &state) < 0) {
 		return false;
 	}
-	phase = phase_of(tables, weir_drains_at_deadline(tables, name), state.drain_until_ns,
+	phase = phase_of(tables, weir_drains_at_deadline(tables, name), state.drain_until_ns, moves,
 		open_flows, now_ns);
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return false;
@@ -313,6 +315,7 @@ static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
 }
 
 static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64_t now_ns) {
+	uint64_t moves = weir_tables_moves(of->tables);
 	uint64_t open_flows = weir_sum_service(weir_tables_segment(of->tables), id).open_flows;
 	struct weir_service_state state;
 	bool drains, drained;
@@ -324,7 +327,7 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	// In the phase after DRAINING, the flows of a removal have ended, and their clients get
 	// RSTs until removal_until_ns.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
-	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables);
+	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables, moves);
 	if (!drained && now_ns < state.removal_until_ns) {
 		return false;
 	}

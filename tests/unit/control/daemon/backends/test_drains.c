@@ -35,7 +35,7 @@ static int setup(void **state) {
 	own->log = (struct weir_log){.fd = -1};
 	own->config = lab_config(1, 4);
 	weir_bind_format(&own->config->services[0].binds[0], own->bind, sizeof(own->bind));
-	lab_open(&own->lab, NULL);
+	lab_open(&own->lab, &(struct lab_room){.bucketing = WEIR_BUCKETING_YES});
 	lab_apply(&own->lab, own->config);
 	own->id = lab_id(&own->lab, "s0", "b0");
 	assert_int_equal(weir_states_create(&own->log, on_changed, NULL, &own->states), 0);
@@ -144,6 +144,23 @@ TEST(drain_is_not_over_before_a_slow_worker_has_adopted_it) {
 	assert_false(tick(own, NOW));
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
 	lab_quiescent(&own->lab);
+	assert_true(tick(own, NOW + SECOND));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
+	assert_int_equal(weir_tables_service(own->lab.tables, 0, &service), 0);
+	assert_int_equal(service.drain, WEIR_DRAIN_DRAINED);
+}
+
+// While a bucket of flows moves, neither worker may count its flows.
+TEST(drain_is_not_over_while_a_bucket_moves) {
+	struct own *own = *state;
+	struct weir_service_state service;
+
+	assert_int_equal(weir_tables_drain_binds(own->lab.tables, 0, NULL, true, 0), 0);
+	begin(own, 0);
+	own->lab.segment->steal_counters[1].answers[WEIR_BUCKET_CONFIRMED] = 1;
+	assert_false(tick(own, NOW));
+	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
+	own->lab.segment->steal_counters[1].buckets_given = 1;
 	assert_true(tick(own, NOW + SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
 	assert_int_equal(weir_tables_service(own->lab.tables, 0, &service), 0);
