@@ -29,6 +29,7 @@ struct weir_comparison {
 	uint16_t service;
 	uint64_t began_ns;
 	uint64_t new_flows, lost; // counters at the start of the recording
+	uint64_t updates; // number of changes of the tables at the start of the recording
 	// Heap whose root is the flow that began last. The flows at the indexes from `sorting` on
 	// are already sorted by their start.
 	struct weir_replay_flow *flows;
@@ -187,7 +188,8 @@ static void on_sample(void *context, const struct weir_estimates_sample *sample)
 		sample->backend < comparison->ids ? comparison->number_of[sample->backend] : NONE;
 	uint64_t start_ns = sample->end_ns - sample->service_ns;
 
-	if (number == NONE) {
+	if (number == NONE || weir_tables_backend_name_at(comparison->of->tables, sample->backend,
+				      comparison->updates) == NULL) {
 		return; // the backend belongs to another service, or was added or removed
 	}
 	if (sample->service_ns > sample->end_ns ||
@@ -407,6 +409,7 @@ int weir_comparison_begin(struct weir_comparisons *of, uint16_t service, uint32_
 	weir_tables_set_measured(of->tables, service, true);
 	weir_estimates_listen(of->estimates, on_sample, comparison);
 	of->changed(of->context);
+	comparison->updates = __atomic_load_n(&of->segment->news->updates, __ATOMIC_RELAXED);
 	comparison->began_ns = now_ns();
 	// Update the loop's time first. It is outdated if the loop was busy, and would shorten the
 	// recording.

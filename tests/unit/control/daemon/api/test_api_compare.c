@@ -8,6 +8,15 @@
 #include <unistd.h>
 
 #define FLOWS 3000
+#define WEB_WITHOUT_W1 \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}]}"
+#define DNS_WITH_W9 \
+	"{\"name\": \"dns\", \"binds\": [{\"address\": \"198.51.100.11\", " \
+	"\"protocol\": \"udp\", \"port\": 0}], \"table_size\": 251, \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"10.0.1.13\"}, " \
+	"{\"name\": \"w-9\", \"address\": \"10.0.1.19\"}]}"
 
 static uint64_t now_ns(void) {
 	struct timespec now;
@@ -118,6 +127,45 @@ TEST(flows_are_recorded_and_replayed_through_every_policy) {
 			row_of(json_object_get(result, "backends"), "backend", "w-1"), "time_ms")),
 		2, 0.001);
 	json_decref(answer);
+}
+
+static bool has_backends(struct web *web, size_t wanted) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "backend.show"}));
+	size_t size = json_array_size(list);
+
+	json_decref(list);
+	return size == wanted;
+}
+
+static void reload(struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
+// During the recording, another service gets the id of a removed backend.
+TEST(reused_id_does_not_count_as_the_removed_backend) {
+	struct web *web = *state;
+	uint16_t id = id_of(web, "web", "w-1");
+	int fd = lab_connect(&web->lab);
+	json_t *answer;
+
+	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 3000}\n");
+	LAB_UNTIL(strcmp(lab_code(&web->lab,
+		JSON({"command": "policy.compare", "service": "dns", "for_ms": 100})), "refused") == 0);
+	reload(web, WEB_WITHOUT_W1 ", " DNS_SERVICE);
+	LAB_UNTIL(has_backends(web, 2)); // the id is free
+	reload(web, WEB_WITHOUT_W1 ", " DNS_WITH_W9);
+	assert_int_equal(id_of(web, "dns", "w-9"), id);
+	lab_pause();
+	write_sample(web, 0, id, 1000000);
+	write_sample(web, 0, id_of(web, "web", "w-2"), 1000000);
+	answer = lab_read_answer(fd);
+	close(fd);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_object_get(answer, "result"), "flows")), 1);
+	json_decref(answer);
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+	LAB_UNTIL(has_backends(web, 3));
 }
 
 TEST(nothing_is_recorded_without_flows) {
