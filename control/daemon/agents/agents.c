@@ -282,8 +282,8 @@ static uint32_t most(uint32_t a, uint32_t b) {
 }
 
 // Combines the settings of all backends of an agent. The result has the shortest intervals, the
-// longest timeout (which can exceed the interval), the largest `settled`, and all fields that any
-// backend requests.
+// longest timeout (but at most the interval, because a probe ends the wait for the answer to the
+// previous probe), the largest `settled`, and all fields that any backend requests.
 static struct weir_agents_probe_settings combine(
 	const struct agent *agent, const struct member *members) {
 	struct weir_agents_probe_settings all = {
@@ -300,6 +300,7 @@ static struct weir_agents_probe_settings combine(
 		all.wants |= target->wants;
 		all.active |= members[link - 1].active;
 	}
+	all.timeout_ms = least(all.timeout_ms, all.interval_ms);
 	return all;
 }
 

@@ -5,11 +5,12 @@
 // the number of agents.
 //
 // The first probes of agents are spread over time. Each later probe is sent up to 1/16 of the
-// interval early, by a random time. An agent without active backends is probed at the longer
-// inactive interval after `settled` consecutive probes have had the same outcome. Backends with the
-// same address and port share one agent, which is probed once for all of them. A server with
-// several addresses is probed at each address, because each address is a path that can fail. Each
-// address has its own balancer ID.
+// interval early, by a random time, but not before the timeout of the previous probe. An agent
+// without active backends is probed at the longer inactive interval after `settled` consecutive
+// probes have had the same outcome. Backends with the same address and port share one agent, which
+// is probed once for all of them: at the shortest interval, with the longest timeout that is not
+// above it. A server with several addresses is probed at each address, because each address is a
+// path that can fail. Each address has its own balancer ID.
 //
 // An answer is accepted only if all of these conditions hold: it is authentic; it comes from the
 // address that was probed; it contains the balancer ID of the prober; it has the challenge of one
@@ -53,7 +54,7 @@ struct weir_agents;
 
 enum weir_agents_outcome {
 	WEIR_AGENTS_ANSWERED,
-	// No answer within the timeout or before the next regular probe, or a network error.
+	// No answer within the timeout, or a network error.
 	WEIR_AGENTS_SILENT,
 	// This host could not send the probe, has no key, or had no link to the agent (see excuse).
 	WEIR_AGENTS_UNKNOWN,

@@ -82,13 +82,12 @@ static uint64_t interval_of(const struct weir_agents_prober *prober) {
 
 // Schedules the next probe one interval, less a random time, after the time at which this probe was
 // due, not one interval from now. The probes of all agents therefore stay spread over time, even if
-// this process paused and all probes are due at the same time. The wait for an answer ends when the
-// next probe is sent. So one interval is skipped if the next probe would leave the agent less time
-// to answer this probe than its timeout, or than about 7/8 of the interval if this is shorter.
+// this process paused and all probes are due at the same time.
 static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	uint64_t interval = interval_of(prober), most_early = interval / JITTER_SHARE;
-	uint64_t early = next_random(prober->probing) % (most_early + 1);
-	uint64_t timeout = prober->settings.timeout_ms, least = interval - 2 * most_early;
+	uint64_t spare = interval - prober->settings.timeout_ms;
+	uint64_t early =
+		next_random(prober->probing) % ((most_early < spare ? most_early : spare) + 1);
 
 	prober->next_ms += interval - early;
 	if (prober->next_ms <= now_ms) {
@@ -97,8 +96,18 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	if (prober->next_ms > now_ms + interval) {
 		prober->next_ms = now_ms + interval - early;
 	}
-	if (prober->next_ms < now_ms + (timeout < least ? timeout : least)) {
-		prober->next_ms += interval;
+}
+
+// Postpones the next probe if it would end the wait for the answer to this probe before the
+// timeout: a little, or by an interval if it would be much too early, so that the probes of all
+// agents stay spread over time.
+static void keep_wait(struct weir_agents_prober *prober) {
+	uint64_t interval = interval_of(prober);
+
+	if (prober->next_ms < prober->deadline_ms) {
+		uint64_t missing_ms = prober->deadline_ms - prober->next_ms;
+
+		prober->next_ms += missing_ms <= interval / JITTER_SHARE ? missing_ms : interval;
 	}
 }
 
@@ -109,6 +118,9 @@ static void hasten(struct weir_agents_prober *prober) {
 	// Choose a random time in the interval, because many agents may be rescheduled now.
 	if (prober->next_ms > now_ms + interval) {
 		prober->next_ms = now_ms + 1 + next_random(prober->probing) % interval;
+		if (prober->awaiting && prober->next_ms < prober->deadline_ms) {
+			prober->next_ms = prober->deadline_ms;
+		}
 	}
 }
 
@@ -174,6 +186,7 @@ static void send_probe(struct weir_agents_prober *prober) {
 	weir_agent_random_challenge(prober->probe[0].challenge);
 	prober->awaiting = true;
 	prober->deadline_ms = now_ns / 1000000 + prober->settings.timeout_ms;
+	keep_wait(prober);
 	write_probe(prober, now_ns,
 		weir_agents_sockets_add(probing->sockets, &prober->peer->address,
 			prober->peer->port, prober->owner));

@@ -47,7 +47,8 @@ struct weir_agents_peer { // a weir-agent at one of its addresses
 };
 
 struct weir_agents_probe_settings {
-	uint32_t interval_ms, inactive_interval_ms, timeout_ms, settled, wants;
+	uint32_t interval_ms, inactive_interval_ms, settled, wants;
+	uint32_t timeout_ms; // at most interval_ms
 	bool active; // the agent has active backends
 };
 

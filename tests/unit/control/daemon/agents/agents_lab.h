@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weir_agents with an agent that the test simulates in the same process. The agent has two
-// addresses, and refuses replayed probes, as weir-agent does.
+// addresses, and refuses replayed probes, as weir-agent does. The lab asserts that each probe
+// without an answer ends after its whole timeout.
 #pragma once
 
 #include <netinet/in.h>
@@ -37,7 +38,6 @@ struct lab {
 	unsigned int tcps, tcps_of_9; // number of reports of TCP statistics
 	struct weir_agent_tcp tcp;
 	unsigned int silent_when_gone; // value of `silent` when an agent was last reported as lost
-	uint64_t shortest_ms; // shortest wait for an answer that did not arrive
 	bool no_link; // the link to the agent is down
 };
 

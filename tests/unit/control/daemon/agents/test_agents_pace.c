@@ -174,14 +174,13 @@ TEST(silent_agent_is_detected_in_a_flood) {
 	}
 }
 
-// A probe may be sent early, by up to a sixteenth of the interval. The previous probe must have
-// timed out by then.
+// The next probe ends the wait for an answer, so it is not sent early.
 TEST(silent_agent_is_detected_with_a_timeout_of_the_interval) {
 	struct lab *lab = *state;
 	struct weir_agents_target target = target_of(lab, 5);
 
 	lab->answers = false;
-	target.interval_ms = target.inactive_interval_ms = target.timeout_ms = 64;
+	target.interval_ms = target.inactive_interval_ms = target.timeout_ms = 160;
 	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
 	UNTIL(lab, lab->probes >= 4);
 	assert_in_range(lab->silent, 3, 4);
@@ -220,7 +219,52 @@ TEST(late_probe_keeps_its_timeout) {
 	UNTIL(lab, lab->silent == 1);
 	usleep(200000); // from 150 to 350 ms after a probe
 	UNTIL(lab, lab->silent == 2);
-	assert_in_range(lab->shortest_ms, 149, UINT64_MAX);
+}
+
+// Two services share an agent. The timeout of one is above the interval of the other.
+TEST(timeout_of_a_shared_agent_is_at_most_its_interval) {
+	struct lab *lab = *state;
+	struct weir_agents_target targets[2] = {target_of(lab, 5), target_of(lab, 9)};
+
+	lab->answers = false;
+	targets[1].interval_ms = targets[1].timeout_ms = 400;
+	assert_int_equal(weir_agents_configure(lab->agents, targets, 2), 0);
+	UNTIL(lab, lab->silent >= 4);
+}
+
+// A state is announced, and so confirmed by an additional probe, just before the next probe.
+TEST(additional_probe_keeps_its_timeout) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+
+	target.interval_ms = target.inactive_interval_ms = 300;
+	target.timeout_ms = 250;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 2);
+	run_ms(lab, 150);
+	lab->answers = false;
+	lab->answer.serial = 2;
+	lab->answer.unasked = 1;
+	answer_probe(lab);
+	UNTIL(lab, lab->silent > 0);
+}
+
+// The backend gets flows, and so the agent a shorter interval, while a probe has no answer yet.
+TEST(probe_keeps_its_timeout_when_the_interval_becomes_shorter) {
+	struct lab *lab = *state;
+	struct weir_agents_target target = target_of(lab, 5);
+	unsigned int probes;
+
+	target.interval_ms = target.timeout_ms = 200;
+	target.inactive_interval_ms = 1000;
+	target.settled = 1;
+	assert_int_equal(weir_agents_configure(lab->agents, &target, 1), 0);
+	UNTIL(lab, lab->answered >= 3);
+	lab->answers = false;
+	probes = lab->probes;
+	UNTIL(lab, lab->probes > probes);
+	weir_agents_set_active(lab->agents, 5, true);
+	UNTIL(lab, lab->silent > 0);
 }
 
 TEST(inactive_agent_is_probed_less_often) {
