@@ -542,13 +542,13 @@ static void on_received_all(void *context) {
 	arm(agents);
 }
 
-static void on_unsent(void *context, void *owner, int error) {
+static void on_unsent(void *context, void *owner, const uint8_t *bytes, int error) {
 	struct weir_agents *agents = context;
 	struct agent *agent = owner;
 
 	if (!weir_agents_requests_unsent(weir_agents_steals_requests(agents->steals), owner) &&
 		!weir_agents_requests_unsent(weir_agents_sheds_requests(agents->sheds), owner)) {
-		weir_agents_prober_unsent(agent->prober, error);
+		weir_agents_prober_unsent(agent->prober, bytes, error);
 		schedule(agent);
 	}
 }

@@ -35,6 +35,7 @@ struct weir_agents_prober {
 	const struct weir_agents_peer *peer;
 	void *owner;
 	struct weir_agents_probe_settings settings;
+	const uint8_t *datagram; // datagram of probe[0] in the batch of the sockets
 	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
 	bool answers; // the last probe was answered
 	bool has_last;
@@ -177,6 +178,7 @@ static void write_probe(const struct weir_agents_prober *prober, uint64_t now_ns
 static void send_probe(struct weir_agents_prober *prober) {
 	struct weir_agents_probing *probing = prober->probing;
 	uint64_t now_ns = uv_hrtime();
+	uint8_t *datagram;
 
 	prober->sequence++;
 	prober->probes++;
@@ -187,9 +189,11 @@ static void send_probe(struct weir_agents_prober *prober) {
 	prober->awaiting = true;
 	prober->deadline_ms = now_ns / 1000000 + prober->settings.timeout_ms;
 	keep_wait(prober);
-	write_probe(prober, now_ns,
-		weir_agents_sockets_add(probing->sockets, &prober->peer->address,
-			prober->peer->port, prober->owner));
+	prober->datagram = NULL; // weir_agents_sockets_add may report that an earlier probe failed
+	datagram = weir_agents_sockets_add(
+		probing->sockets, &prober->peer->address, prober->peer->port, prober->owner);
+	prober->datagram = datagram;
+	write_probe(prober, now_ns, datagram);
 }
 
 static void count_end(struct weir_agents_prober *prober, bool answered) {
@@ -273,13 +277,16 @@ void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, 
 	}
 }
 
-// Ends the newest probe, which could not be sent. If this host caused the error, the probe gives no
-// information about the agent, and ends as UNKNOWN.
-void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error) {
+// Ends the newest probe, if it is the one that could not be sent. If this host caused the error,
+// the probe gives no information about the agent, and ends as UNKNOWN.
+void weir_agents_prober_unsent(struct weir_agents_prober *prober, const uint8_t *bytes, int error) {
 	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
 			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
 			error == -EADDRNOTAVAIL;
 
+	if (bytes != prober->datagram) {
+		return;
+	}
 	prober->probe[0].state = PROBE_NONE;
 	end_probe(prober, is_local ? WEIR_AGENTS_UNKNOWN : WEIR_AGENTS_SILENT, strerror(-error));
 }

@@ -88,8 +88,9 @@ void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *b
 // two probes, and are not older than the previous statistics.
 void weir_agents_prober_take_tcp(
 	struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);
-// Call this function when the newest probe could not be sent. error: negative errno.
-void weir_agents_prober_unsent(struct weir_agents_prober *prober, int error);
+// Call this function when a probe could not be sent; see unsent in struct
+// weir_agents_socket_events. If it is not the newest probe, this function does nothing.
+void weir_agents_prober_unsent(struct weir_agents_prober *prober, const uint8_t *bytes, int error);
 
 // Gets the random ID of the agent's process, and the lowest value that the agent's clock can
 // have now. Returns 0, or -EAGAIN if the last probe was not answered, or if no answer was accepted

@@ -203,7 +203,8 @@ static void flush(struct one_socket *one) {
 		} else if (n < 0 && errno != EINTR) {
 			// The error applies to the first datagram. The next datagrams can still be
 			// sent successfully.
-			events->unsent(events->context, one->out.owner[i], -errno);
+			events->unsent(
+				events->context, one->out.owner[i], one->out.bytes[i], -errno);
 			i++;
 		}
 	}

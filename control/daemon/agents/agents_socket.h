@@ -26,9 +26,9 @@ struct weir_agents_socket_events {
 	// call it.
 	void (*received_all)(void *context);
 	// Called for a datagram of the batch that could not be sent. owner: as in
-	// weir_agents_sockets_add. error: -EAGAIN if the send buffer is full, or another negative
-	// errno.
-	void (*unsent)(void *context, void *owner, int error);
+	// weir_agents_sockets_add. bytes: result of weir_agents_sockets_add. error: -EAGAIN if the
+	// send buffer is full, or another negative errno.
+	void (*unsent)(void *context, void *owner, const uint8_t *bytes, int error);
 	void *context;
 };
 

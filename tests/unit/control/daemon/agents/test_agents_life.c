@@ -3,6 +3,7 @@
 // Tests of the life of an agent: targets that are added, moved, shared and removed, keys, and
 // agents that are lost.
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "agents_lab.h"
 
@@ -148,6 +149,39 @@ TEST(invalid_targets_change_nothing) {
 	assert_int_equal(weir_agents_configure(lab->agents, twice, 1), -EINVAL);
 	assert_int_equal(weir_agents_status(lab->agents, 5, &status), 0);
 	UNTIL(lab, lab->answered >= 1);
+}
+
+static bool two_fail_first; // the first datagram of the next batch of two is not sent
+
+int __real_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags);
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags);
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned int n, int flags) {
+	if (two_fail_first && n == 2) {
+		two_fail_first = false;
+		errno = ENOBUFS;
+		return -1;
+	}
+	return __real_sendmmsg(fd, messages, n, flags);
+}
+
+// The agent announces two states at once, so two probes that confirm them are in one batch.
+TEST(probe_that_cannot_be_sent_does_not_end_the_next_one) {
+	struct lab *lab = *state;
+
+	configure_slow(lab, 5);
+	UNTIL(lab, lab->answered >= 2); // the state is confirmed
+	lab->answer.unasked = 1;
+	for (lab->answer.serial = 2; lab->answer.serial <= 3; lab->answer.serial++) {
+		answer_probe(lab);
+	}
+	lab->answer.serial = 3;
+	lab->answer.unasked = 0;
+	two_fail_first = true;
+	UNTIL(lab, lab->answered >= 3);
+	assert_false(two_fail_first);
+	assert_int_equal(lab->unknown, 0);
+	assert_int_equal(refused(lab, WEIR_AGENT_REFUSAL_CHALLENGE), 0);
 }
 
 TEST(no_agent_is_probed_without_keys) {
