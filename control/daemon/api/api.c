@@ -560,10 +560,10 @@ static void received(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer) {
 	weir_api_next_request(client);
 }
 
-// Returns whether the bytes that were not searched yet contain the end of a line, or are the last
-// bytes that the client sends.
+// Returns whether the bytes that were not searched yet contain the end of a line, or the buffer
+// contains the last bytes that the client sends.
 static bool has_line(const struct weir_api_client *client) {
-	return client->in_bytes > client->searched &&
+	return client->in_bytes > 0 &&
 	       (client->ended || memchr(client->in + client->taken + client->searched, '\n',
 					 client->in_bytes - client->searched) != NULL);
 }

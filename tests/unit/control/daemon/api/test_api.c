@@ -158,6 +158,26 @@ TEST(a7_loop_does_other_work_between_requests) {
 	assert_true(read_count(&server->most_in_turn) <= 2);
 }
 
+// The end of the connection, instead of a newline, ends each request.
+TEST(a7_loop_does_other_work_between_last_requests) {
+	struct server *server = *state;
+	int fds[32];
+
+	for (size_t i = 0; i < 32; i++) {
+		fds[i] = client(*state);
+		say(fds[i], JSON({"command": "slow"}));
+	}
+	expect_alive(server); // the requests were read
+	for (size_t i = 0; i < 32; i++) {
+		shutdown(fds[i], SHUT_WR);
+	}
+	for (size_t i = 0; i < 32; i++) {
+		expect(fds[i], "ok");
+		expect_end(fds[i]);
+	}
+	assert_true(read_count(&server->most_in_turn) <= 2);
+}
+
 TEST(a2_longest_line_is_accepted_and_a_longer_one_refused) {
 	size_t bytes = WEIR_API_LINE_BYTES;
 	char *line = malloc(bytes + 2);
