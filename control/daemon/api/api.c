@@ -276,7 +276,7 @@ static void finish_list(struct weir_api_call *call, int r) {
 	struct weir_api_client *client = call->client;
 	char *text = weir_api_list_release(&call->list);
 
-	if (r < 0 || client == NULL) {
+	if (r < 0) {
 		free(text);
 		if (client != NULL) {
 			client->held = 0;
@@ -287,6 +287,10 @@ static void finish_list(struct weir_api_call *call, int r) {
 	notify_end(call, NULL, NULL);
 	json_decref(call->request);
 	free(call);
+	if (client == NULL) {
+		free(text);
+		return;
+	}
 	client->call = NULL;
 	write_text(client, text);
 }
@@ -388,7 +392,7 @@ void weir_api_abandon_lists(struct weir_api *api) {
 		struct weir_api_call *call = api->lists;
 
 		api->lists = call->next;
-		finish_list(call, -ENOMEM); // the client of this call is disconnected
+		finish_list(call, 0); // the client of this call is disconnected
 	}
 }
 
@@ -398,7 +402,7 @@ void weir_api_answer_rows(struct weir_api_call *call, json_t *head, const char *
 
 	json_decref(head);
 	if (r < 0 || call->client == NULL) {
-		finish_list(call, -ENOMEM);
+		finish_list(call, r);
 		return;
 	}
 	queue_list(call->client->api, call);

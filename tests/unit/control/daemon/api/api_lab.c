@@ -74,6 +74,14 @@ static void free_rows(void *context) {
 	free(rows);
 }
 
+static void on_rows_ended(
+	void *context, const struct weir_api_call *call, const char *code, const char *text) {
+	struct server *server = context;
+
+	(void)text;
+	server->failed_unread |= code != NULL && !weir_api_is_connected(call);
+}
+
 static void answer_rows(struct server *server, struct weir_api_call *call) {
 	const json_t *request = weir_api_request(call);
 	json_t *head = json_object_get(request, "head");
@@ -91,6 +99,7 @@ static void answer_rows(struct server *server, struct weir_api_call *call) {
 	if (json_object_get(request, "cancel") != NULL) {
 		rows->cancel = json_integer_value(json_object_get(request, "cancel"));
 	}
+	weir_api_when_ended(call, on_rows_ended, server);
 	weir_api_answer_rows(call, json_incref(head), head != NULL ? "list" : NULL, &list);
 }
 
@@ -207,6 +216,7 @@ int api_lab_teardown(void **state) {
 	pthread_join(server->thread, NULL);
 	assert_true(server->closed);
 	assert_int_equal(server->lists_freed, server->lists);
+	assert_false(server->failed_unread);
 	assert_int_equal(uv_loop_close(&server->loop), 0);
 	unlink(server->path);
 	rmdir(server->dir);

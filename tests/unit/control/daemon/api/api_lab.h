@@ -39,6 +39,7 @@ struct server {
 	// Number of slow requests in this iteration, and the maximum of all iterations
 	unsigned int slow_in_turn, most_in_turn;
 	unsigned int rows, lists, lists_freed; // totals so far
+	bool failed_unread; // a list has failed, although its client had disconnected
 	bool closed;
 	pthread_t thread;
 	char dir[32];
