@@ -288,7 +288,7 @@ def agent_reports_connections_of_clients(lab):
         assert answer["service_count"] == 40, answer
         mean_ms = answer["service_sum_us"] / 40e3
         assert 36 <= mean_ms < 50, mean_ms  # mean: (8 * 100 + 32 * 20) / 40
-        assert 20000 <= answer["service_median_us"] < 30000, answer["service_median_us"]
+        assert 0.97 * 20000 <= answer["service_median_us"] < 30000, answer["service_median_us"]
         assert (answer["accept_queue"], answer["accept_queue_limit"]) == (3, 9), answer
         assert answer["busy_count"] - first["busy_count"] == 52, answer
         meter = lab.status()["meter"]
