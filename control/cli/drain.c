@@ -169,11 +169,13 @@ static void show_progress(struct wait *wait, const json_t *row) {
 }
 
 // Returns whether the number of flows includes flows of other binds of the service (drained or
-// not), or flows of removed binds.
+// not), or can include flows of binds that a reload took away from the service.
 static bool shares_flows(const json_t *row) {
 	return number(row, "other_binds") + number(row, "other_drained_binds") +
-		       number(row, "other_removed_binds") + number(row, "removed_services") >
-	       0;
+			       number(row, "other_removed_binds") +
+			       number(row, "removed_services") >
+		       0 ||
+	       json_is_true(json_object_get(row, "lost_binds"));
 }
 
 // Print how many flows were kept or dropped at the deadline. weir-control counted them at the
@@ -510,6 +512,11 @@ static void show_shared(FILE *out, const json_t *result) {
 	json_int_t removed = number(result, "other_removed_binds");
 
 	if (others + removed == 0) {
+		fputs(json_is_true(json_object_get(result, "lost_binds"))
+				? "; may include flows of binds that a reload took away from the "
+				  "service"
+				: "",
+			out);
 		return;
 	}
 	fputs("; includes the flows of ", out);

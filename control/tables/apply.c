@@ -120,6 +120,27 @@ static bool has_binds_of(
 	return former == NULL || found == former->bind_count;
 }
 
+static bool has_bind(
+	const struct weir_config_service *config, const struct weir_config_bind *bind) {
+	for (uint32_t i = 0; i < config->bind_count; i++) {
+		if (is_same_bind(&config->binds[i], bind)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Returns whether a service loses a bind of its previous configuration.
+static bool loses_binds(
+	const struct weir_config_service *config, const struct weir_config_service *former) {
+	for (uint32_t i = 0; i < former->bind_count; i++) {
+		if (!has_bind(config, &former->binds[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 static int apply_service(struct weir_state *state, const struct weir_config_service *config,
 	bool wait, char *why, size_t why_bytes) {
 	int id = weir_service_id_find(state, config->name);
@@ -145,6 +166,7 @@ static int apply_service(struct weir_state *state, const struct weir_config_serv
 	service = &state->services[id];
 	if (!has_binds_of(config, service->config)) {
 		weir_former_changed(state, (uint16_t)id);
+		service->lost_binds |= loses_binds(config, service->config);
 	}
 	weir_bind_drains_follow(service, config);
 	service->config = config;

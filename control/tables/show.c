@@ -230,6 +230,8 @@ int weir_tables_service(
 		.removal = service->removal,
 		.removal_until_ns = service->removal_until_ns,
 		.removed_binds = service->removed_binds,
+		.lost_binds = service->lost_binds,
+		.adopted = service->adopted,
 		.down_flags = service->down_flags,
 		.backends = service->backends,
 		.eligible = service->eligible,

@@ -150,6 +150,7 @@ struct weir_service_entry {
 	uint32_t removed_ms; // duration of the drain of a removal, as last configured; 0 = no drain
 	uint64_t removal_until_ns; // end of the phase in `removal`, CLOCK_MONOTONIC
 	uint32_t removed_binds; // number of removed binds in the service table
+	bool lost_binds; // a reload took binds away from the service, see weir_service_state
 	struct weir_config_bind removed_first[WEIR_TABLES_FIRST_REMOVED]; // the first removed binds
 	bool removed_ended; // the flows of some removed binds have ended
 	uint8_t former_stage; // enum weir_former_stage

@@ -468,6 +468,11 @@ struct weir_service_state {
 	uint8_t removal;
 	uint64_t removal_until_ns; // end of the phase `removal`, CLOCK_MONOTONIC
 	uint32_t removed_binds; // number of removed binds in the service table
+	// In this process, a reload removed binds of the service, or moved them to another service.
+	// The service may still have flows of these binds.
+	bool lost_binds;
+	// An earlier process began the service, and may have removed or moved binds as well.
+	bool adopted;
 	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0.
 	uint8_t down_flags;
 };

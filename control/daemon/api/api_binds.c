@@ -38,6 +38,7 @@ struct summary {
 	uint32_t others_drained;
 	uint32_t others_removed; // removed binds that still drain; their flows are counted in
 				 // active_flows and open_flows
+	bool lost; // a reload took binds away from some of the selected services
 	struct weir_drain_sum drains; // the drains of the services that have drained binds
 	uint64_t until_ns; // the latest deadline of these drains, even if it has passed
 	bool endless; // at least one of these drains has no deadline
@@ -171,6 +172,7 @@ static void add(const struct weir_daemon *daemon, const struct selected *selecte
 	sum->others += unselected - others_drained;
 	sum->others_drained += others_drained;
 	sum->others_removed += state.removed_binds;
+	sum->lost |= state.lost_binds;
 	sum->active_flows += counters.active_flows;
 	sum->open_flows += counters.open_flows;
 	if (drained > 0) {
@@ -256,7 +258,7 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 	struct summary sum;
 
 	sum_up(daemon, selected, names, &sum);
-	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
+	return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:o, s:o, s:o, s:o}",
 		"service", service != NULL ? json_string(service) : json_null(), "address",
 		selected->by_address
 			? json_string(weir_address_format(&selected->address, text, sizeof(text)))
@@ -264,9 +266,10 @@ static json_t *json_binds(struct weir_daemon *daemon, const struct weir_api_call
 		"services", (json_int_t)sum.services, "binds", (json_int_t)sum.binds,
 		"drained_binds", (json_int_t)sum.drained, "other_binds", (json_int_t)sum.others,
 		"other_drained_binds", (json_int_t)sum.others_drained, "other_removed_binds",
-		(json_int_t)sum.others_removed, "removed_services", (json_int_t)sum.removed,
-		"removed_from", names, "active_flows", weir_json_count(daemon, sum.active_flows),
-		"open_flows", weir_json_count(daemon, sum.open_flows), "drain",
+		(json_int_t)sum.others_removed, "lost_binds", sum.lost, "removed_services",
+		(json_int_t)sum.removed, "removed_from", names, "active_flows",
+		weir_json_count(daemon, sum.active_flows), "open_flows",
+		weir_json_count(daemon, sum.open_flows), "drain",
 		weir_json_drains(&sum.drains, daemon->tables));
 }
 

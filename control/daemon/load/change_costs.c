@@ -292,9 +292,10 @@ static bool has_bind(const struct weir_config *config, const char *bind) {
 }
 
 // Sets the cost of removing a bind. Flows are not counted per bind, so the number of flows of the
-// service is an upper limit. The TCP flows of the bind continue, because the backends stay in the
-// configuration, except in one case: they are reset after the drain if removed binds are drained,
-// on_backend_down is reset, and no service has this bind.
+// service is an upper limit if the service has, or may have had, another bind. The TCP flows of the
+// bind continue, because the backends stay in the configuration, except in one case: they are reset
+// after the drain if removed binds are drained, on_backend_down is reset, and no service has this
+// bind.
 static int cost_bind(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -318,7 +319,8 @@ static int cost_bind(struct costs *costs, struct weir_change *change, const stru
 			.tcp = !udp,
 			.udp = udp,
 			.udp_ends = true,
-			.of_service = from->bind_count > 1 || state.removed_binds > 0,
+			.of_service = from->bind_count > 1 || state.removed_binds > 0 ||
+				      state.lost_binds || state.adopted,
 			.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 

@@ -525,6 +525,24 @@ TEST(vip_drain_says_which_deadline_it_changes) {
 	server_stop(server);
 }
 
+TEST(vip_drain_says_that_a_reload_took_binds_away) {
+	static const struct server_answer answers[] = {
+		{"bind.drain",
+			"{\"ok\": true, \"result\": {\"service\": null, \"address\": "
+			"\"198.51.100.11\", \"services\": 1, \"binds\": 1, \"drained_binds\": 1, "
+			"\"other_binds\": 0, \"lost_binds\": true, \"active_flows\": 9, "
+			"\"open_flows\": 9, \"drain\": " STATE("draining", "60000") "}}"},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "vip", "drain", "198.51.100.11");
+
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out,
+		"; may include flows of binds that a reload took away from the service\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(vip_drain_waits_for_all_its_binds) {
 	static const struct {
 		const char *shown;

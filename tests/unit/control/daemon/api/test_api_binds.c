@@ -236,9 +236,11 @@ TEST(vip_has_the_number_of_removed_binds_of_its_service) {
 	assert_int_equal(number(binds, "open_flows"), 3);
 	assert_int_equal(number(binds, "other_binds"), 0);
 	assert_int_equal(number(binds, "other_removed_binds"), 1);
+	assert_true(json_is_true(json_object_get(binds, "lost_binds")));
 	json_decref(binds);
 	binds = bind(web, "show", V4); // a VIP of another service
 	assert_int_equal(number(binds, "other_removed_binds"), 0);
+	assert_true(json_is_false(json_object_get(binds, "lost_binds")));
 	json_decref(binds);
 	services = lab_result(&web->lab, JSON({"command": "service.show", "service": "web"}));
 	warning = json_string_value(

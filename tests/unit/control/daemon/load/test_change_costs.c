@@ -242,6 +242,29 @@ TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
 	assert_cost(rig, what, WEIR_CHANGE_STAY, 13, text);
 }
 
+// A reload moves the bind with the flows to another service, and gives the service another bind.
+TEST(cost_of_a_bind_knows_that_a_reload_moved_another_one_away) {
+	struct rig *rig = *state;
+	struct weir_config *moved = lab_config_copy(rig->from);
+	char what[160], bind[WEIR_BIND_TEXT_BYTES];
+
+	moved->services[1].binds[0] = rig->from->services[0].binds[0];
+	moved->services[0].binds[0].address.bytes[3] ^= 0x40;
+	lab_apply(&rig->lab, moved);
+	for (uint32_t i = 0; i < 2; i++) {
+		rig->from->services[i].binds[0] = moved->services[i].binds[0];
+		rig->to->services[i].binds[0] = moved->services[i].binds[0];
+	}
+	snprintf(what, sizeof(what), "service s0 bind %s",
+		weir_bind_format(&moved->services[0].binds[0], bind, sizeof(bind)));
+	rig->to->services[0].binds[0].port_first = 8081;
+	rig->to->services[0].binds[0].port_last = 8081;
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 13,
+		"up to 13 open flows of all binds of the service: TCP flows stay until they end");
+	lab_apply(&rig->lab, rig->from);
+	lab_config_free(moved);
+}
+
 TEST(cost_of_weights_is_none) {
 	struct rig *rig = *state;
 
