@@ -220,9 +220,11 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 	if (r == 0 && !parser.line.help && !parser.line.version) {
 		r = check_required(&parser);
 	}
-	if (r == 0) {
-		*ret = parser.line;
+	if (r != 0) {
+		parser.line.given = 0;
+		parser.line.help = parser.line.version = false;
 	}
+	*ret = parser.line;
 	return r;
 }
 

@@ -46,7 +46,7 @@ struct weir_command_line {
 // Parse the command line in argv, whose first element is the name of the program. options: the
 // struct in which the program stores its options, filled with defaults; partly changed on failure.
 // With --help or --version no option is required. Returns 0, or -EINVAL with one line in why and
-// *ret unchanged.
+// only the operands before the error in *ret, so that a message can name the help of a command.
 int weir_command_line_parse(const struct weir_option_list *list, int argc, char *const *argv,
 	void *options, struct weir_command_line *ret, char *why, size_t why_bytes);
 

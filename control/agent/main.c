@@ -23,12 +23,13 @@ static enum weir_agent_exit run(const struct weir_agent_options *options) {
 
 int main(int argc, char **argv) {
 	struct weir_agent_options options;
-	char why[256] = "";
+	char why[256] = "", help[64];
 	enum weir_agent_exit status;
 
 	weir_standard_output_claim();
 	if (weir_agent_options_parse(argc, argv, &options, why, sizeof(why))) {
-		fprintf(stderr, "weir-agent: %s\nTry: weir-agent --help\n", why);
+		fprintf(stderr, "weir-agent: %s\nTry: %s\n", why,
+			weir_agent_help_words(options.help_of, help, sizeof(help)));
 		return WEIR_AGENT_USAGE;
 	}
 	status = run(&options);

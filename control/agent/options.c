@@ -311,6 +311,14 @@ static const char *line_of(
 	return line;
 }
 
+const char *weir_agent_help_words(int command, char *buffer, size_t bytes) {
+	const char *name = command >= 0 ? commands[command].name : "";
+
+	snprintf(buffer, bytes, "weir-agent %.*s%s--help", (int)strcspn(name, " "), name,
+		command >= 0 ? " " : "");
+	return buffer;
+}
+
 const char *weir_agent_help(int command, char *buffer, size_t bytes) {
 	char usage[HELP_LINE_BYTES], example[HELP_LINE_BYTES], about[HELP_LINE_BYTES];
 	struct weir_help help = help_of_all;
@@ -478,11 +486,11 @@ int weir_agent_options_parse(
 
 	argc = cut_program(argc, argv, &options.program);
 	r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	options.help_of = ret->help_of = help_of(&line);
 	if (r) {
 		return r;
 	}
 	options.help = line.help;
-	options.help_of = help_of(&line);
 	options.version = line.version;
 	if (!line.help && !line.version) {
 		r = take_command(&options, &line, why, why_bytes);

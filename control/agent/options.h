@@ -97,7 +97,7 @@ struct weir_agent_options { // strings point into argv
 	int help_of; // enum weir_agent_command: the command whose help is shown; -1 = all commands
 };
 
-// Parse the command line. Returns 0, or -EINVAL with one line in why.
+// Parse the command line. Returns 0, or -EINVAL with one line in why, and only help_of in *ret.
 int weir_agent_options_parse(
 	int argc, char **argv, struct weir_agent_options *ret, char *why, size_t why_bytes);
 
@@ -111,6 +111,10 @@ enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_opti
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.
 int weir_prefix_parse(const char *text, struct weir_prefix *ret);
+
+// Write the command line that prints the help of a command, such as "weir-agent run --help".
+// command: as for weir_agent_help. Returns buffer.
+const char *weir_agent_help_words(int command, char *buffer, size_t bytes);
 
 // Write the text of --help. command: enum weir_agent_command; -1: all commands. buffer: has
 // WEIR_HELP_BYTES bytes. Returns buffer.

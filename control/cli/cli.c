@@ -135,6 +135,16 @@ static int run_command(const struct weir_cli_options *options,
 	return command->request != NULL ? run_request(&cli, command) : command->run(&cli, command);
 }
 
+// Returns the command that the words before an invalid option name, or NULL.
+static const struct weir_cli_command *command_of(const struct weir_command_line *line) {
+	char why[512];
+
+	return line->operands > 0
+		       ? weir_cli_command_find(line->operand[0],
+				 line->operands > 1 ? line->operand[1] : NULL, why, sizeof(why))
+		       : NULL;
+}
+
 static int run_words(const struct weir_cli_options *options, FILE *out, FILE *err) {
 	const char *object = options->line.operands > 0 ? options->line.operand[0] : NULL;
 	const char *verb = options->line.operands > 1 ? options->line.operand[1] : NULL;
@@ -172,7 +182,7 @@ int weir_cli_main(int argc, char **argv, const char *environment_run_dir, FILE *
 	int r;
 
 	if (weir_cli_options_parse(argc, argv, environment_run_dir, &options, why, sizeof(why))) {
-		return usage_error(err, why, NULL);
+		return usage_error(err, why, command_of(&options.line));
 	}
 	r = run_words(&options, out, err);
 	if (!weir_standard_output_finish("weirctl", out, err)) {

@@ -335,6 +335,7 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 	};
 	int r = weir_command_line_parse(&list, argc, argv, &options, &options.line, why, why_bytes);
 
+	ret->line = options.line;
 	if (r == 0) {
 		options.tables_ms =
 			options.timeout_ms > 0 ? options.timeout_ms : WEIR_CLI_TABLES_MS;

@@ -281,6 +281,27 @@ TEST(options_invalid_ones_are_named) {
 	}
 }
 
+TEST(options_invalid_ones_name_the_help_of_their_command) {
+	static const struct {
+		const char *line, *help;
+	} cases[] = {
+		{"run --port 0", "weir-agent run --help"},
+		{"key make", "weir-agent key --help"},
+		{"decap eth0 --speed", "weir-agent decap --help"},
+		{"encap eth0", "weir-agent --help"},
+		{"", "weir-agent --help"},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_agent_options options = {.help_of = 77};
+		char why[256] = "", help[64];
+
+		assert_int_equal(parse(cases[i].line, &options, why, sizeof(why)), -EINVAL);
+		assert_string_equal(
+			weir_agent_help_words(options.help_of, help, sizeof(help)), cases[i].help);
+	}
+}
+
 TEST(options_limit_their_lists) {
 	struct weir_agent_options options;
 	char line[4096] = "decap eth0", why[256] = "";

@@ -170,6 +170,12 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"backend", "drain"}, "Usage: weirctl [OPTION]... backend drain [--interval "
 				       "DURATION] [--wait] [SERVICE/]NAME"},
 		{{"backend", "drain"}, "See \"weirctl backend drain --help\"."},
+		{{"backend", "drain", "--interval", "5x", "b"},
+			"See \"weirctl backend drain --help\"."},
+		{{"top", "--sort", "x"}, "See \"weirctl top --help\"."},
+		{{"flow", "list", "--limit", "0"}, "See \"weirctl flow list --help\"."},
+		{{"flow", "list", "--lmit", "5"}, "See \"weirctl flow list --help\"."},
+		{{"--interval", "5x", "backend", "drain"}, "See \"weirctl --help\"."},
 		{{"backend", "drain", "a", "b"}, "too many arguments"},
 		{{"backend", "drain", ""}, "expected a backend as NAME or SERVICE/NAME"},
 		{{"backend", "drain", "s/"}, "expected one backend"},
