@@ -9,6 +9,7 @@
 #include "config.h"
 #include "config_keys.h"
 #include "daemon_options.h"
+#include "drop_reasons.h"
 #include "help_text.h"
 #include "nearest.h"
 #include "packet_facts.h"
@@ -40,6 +41,8 @@ static const struct weir_option_word sorts[] = {WEIR_TOP_SORTS(X){NULL, 0, NULL}
 
 static const struct weir_option_word protocols[] = {{"tcp", WEIR_CLI_TCP, NULL},
 	{"udp", WEIR_CLI_UDP, NULL}, {"icmp", WEIR_CLI_ICMP, NULL}, {NULL, 0, NULL}};
+
+#define REASON(name, key, text) " " key
 
 const char *const weir_cli_actions[] = {
 #define X(name, key) [WEIR_ACTION_##name] = (key),
@@ -74,8 +77,8 @@ static int take_reason(const struct weir_option *option, const char *value, void
 
 	(void)option;
 	return take_name(value, weir_captured_reasons, weir_captured_reason_count,
-		"\"weirctl stats show\" lists the drop reasons", &ret->capture.reasons, why,
-		why_bytes);
+		"\"weirctl capture start --help\" lists the drop reasons", &ret->capture.reasons,
+		why, why_bytes);
 }
 
 static int take_action(const struct weir_option *option, const char *value, void *options,
@@ -174,7 +177,8 @@ static const struct weir_option rows[] = {
 		"only packets for this backend; NAME without SERVICE/ requires --service",
 		FIELD(backend), .min = 1, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "drop-reason", "REASON",
-		"only packets that were dropped, or replied to, for this reason",
+		"only packets that were dropped, or replied to, for this reason:" WEIR_DROP_REASONS(
+			REASON),
 		.repeatable = true, .take = take_reason, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "action", "ACTION",
 		"only packets with this action: forward, reply, kernel, drop or offer (a fragment "

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "captured.h"
 #include "cli_lab.h"
 
 #define START \
@@ -310,13 +311,23 @@ TEST(no_options_give_no_filter) {
 	server_stop(server);
 }
 
+TEST(help_lists_the_drop_reasons) {
+	struct outcome outcome = RUN("/nonexistent", "capture", "start", "--help");
+
+	for (uint32_t i = 0; i < weir_captured_reason_count; i++) {
+		expect_contains(outcome.out, weir_captured_reasons[i]);
+	}
+	expect_contains(outcome.out, "; may be repeated");
+	free_outcome(&outcome);
+}
+
 TEST(invalid_options_are_usage_errors) {
 	static const struct {
 		char *option;
 		const char *why;
 	} cases[] = {
 		{"--drop-reason=no-backend", "did you mean \"no_backend\"?"},
-		{"--drop-reason=zzzzzzzzzzz", "\"weirctl stats show\" lists"},
+		{"--drop-reason=zzzzzzzzzzz", "\"weirctl capture start --help\" lists"},
 		{"--action=dropp", "did you mean \"drop\"?"},
 		{"--action=eat", "use forward, reply, kernel, drop or offer"},
 		{"--protocol=ipv6-routing", "use tcp, udp or icmp"},
