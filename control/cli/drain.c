@@ -85,9 +85,7 @@ static const char *reason_text(const json_t *drain, char *text, size_t bytes) {
 
 	text[0] = '\0';
 	if (strcmp(waits_for(drain), "dataplane") == 0) {
-		snprintf(text, bytes,
-			"; waits for weir-dataplane, which is not running: the number of open "
-			"flows is unknown");
+		snprintf(text, bytes, "; waits for weir-dataplane, which is not running");
 	} else if (json_is_integer(recount)) {
 		const json_t *most =
 			json_is_integer(deadline) &&
@@ -141,7 +139,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	const json_t *left = json_object_get(drain, "left_ms");
 	json_int_t flows = flows_of(row);
 	char line[LINE_BYTES], deadline[64] = "", used[256], reason[128], removed[320];
-	char open[FLOWS_BYTES];
+	char open[64];
 	const json_int_t most = wait->first > flows ? wait->first : flows;
 	bool changed = flows != wait->shown || strcmp(waits_for(drain), wait->reason) != 0;
 
@@ -152,9 +150,14 @@ static void show_progress(struct wait *wait, const json_t *row) {
 		snprintf(deadline, sizeof(deadline), ", %s left",
 			weir_show_value(left, WEIR_SHOW_DURATION, used, sizeof(used)));
 	}
-	snprintf(line, sizeof(line),
-		"%s: draining, %s of %" JSON_INTEGER_FORMAT " open flow%s%s%s%s%s", wait->name,
-		flows_text(row, "open_flows", open), most, weir_plural((uint64_t)most), deadline,
+	if (json_is_null(json_object_get(row, "open_flows"))) {
+		snprintf(open, sizeof(open), "open flows unknown");
+	} else {
+		snprintf(open, sizeof(open),
+			"%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " open flow%s", flows,
+			most, weir_plural((uint64_t)most));
+	}
+	snprintf(line, sizeof(line), "%s: draining, %s%s%s%s%s", wait->name, open, deadline,
 		removed_text(row, removed, sizeof(removed)),
 		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {

@@ -206,8 +206,8 @@ TEST(wait_names_the_reason_when_no_flow_is_counted) {
 
 	assert_int_equal(outcome.status, 0);
 	expect_contains(outcome.out,
-		"web/web-1: draining, - of 7 open flows, 59.4s left; waits for weir-dataplane, "
-		"which is not running: the number of open flows is unknown\n"
+		"web/web-1: draining, open flows unknown, 59.4s left; waits for weir-dataplane, "
+		"which is not running\n"
 		"web/web-1: draining, 0 of 7 open flows, 59.4s left; waits at most 47.3s for the "
 		"recount of flows after the restart of weir-dataplane\n");
 	free_outcome(&outcome);
