@@ -17,6 +17,7 @@
 #include "weir_version.h"
 
 #define RATE_DEFAULT 10000 // packets per second for each worker
+#define RATE_MOST 1000000
 #define SHOWN 256 // maximum number of bytes of a printed name of a file or port
 #define READER_MS 50 // time between two attempts to open a named pipe that has no reader
 
@@ -82,8 +83,9 @@ static int build_filter(
 
 int weir_capture_build(const struct weir_cli *cli, json_t *request, char *why, size_t n) {
 	const struct weir_cli_capture *capture = &cli->options->capture;
-	const json_int_t rate =
-		cli->options->rate > 0 ? (json_int_t)cli->options->rate : RATE_DEFAULT;
+	const double given = cli->options->rate;
+	const bool valid = given >= 1 && given <= RATE_MOST;
+	const json_int_t rate = valid ? (json_int_t)given : RATE_DEFAULT;
 	json_t *filter = json_object();
 	int r = build_filter(cli->options, filter, why, n);
 
@@ -93,8 +95,8 @@ int weir_capture_build(const struct weir_cli *cli, json_t *request, char *why, s
 	json_decref(filter);
 	json_object_set_new(request, "snaplen", json_integer(capture->snaplen));
 	json_object_set_new(request, "rate", json_integer(rate));
-	if (r == 0 && cli->options->rate > 0 && cli->options->rate != (double)rate) {
-		snprintf(why, n, "--rate: use a whole number from 1 to 1000000");
+	if (r == 0 && given >= 0 && (!valid || given != (double)rate)) {
+		snprintf(why, n, "--rate: use a whole number from 1 to %d", RATE_MOST);
 		return -EINVAL;
 	}
 	if (capture->packets > 0) {

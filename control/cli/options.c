@@ -17,8 +17,6 @@
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
-#define RATE_LEAST 0.2
-#define RATE_MOST 1000000
 #define CLIENTS_MAX 65536 // as of instance.clients in the configuration
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
@@ -130,7 +128,7 @@ static int take_steps(const struct weir_option *option, const char *value, void 
 	return -EINVAL;
 }
 
-// Parse a rate such as "50/s", "50" or "0.5/s".
+// Parse a rate such as "50/s", "50" or "0.5/s". The commands check the range.
 static int take_rate(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes) {
 	const size_t digits = strspn(value, "0123456789.");
@@ -141,12 +139,6 @@ static int take_rate(const struct weir_option *option, const char *value, void *
 	(void)option;
 	if (end != value + digits || (strcmp(end, "") != 0 && strcmp(end, "/s") != 0)) {
 		snprintf(why, why_bytes, "is not a rate; use a number per second, like 50 or 50/s");
-		return -EINVAL;
-	}
-	if (rate < RATE_LEAST || rate > RATE_MOST) {
-		snprintf(why, why_bytes,
-			"is out of range; use 1 to %d (for backend shed: %g to 1000)", RATE_MOST,
-			RATE_LEAST);
 		return -EINVAL;
 	}
 	ret->rate = rate;
@@ -334,6 +326,7 @@ int weir_cli_options_parse(int argc, char **argv, const char *environment_run_di
 		.run_dir = usual,
 		.usual_run_dir = usual,
 		.worker = -1,
+		.rate = -1,
 		.preview = {.algorithm = WEIR_SUBSET_DETERMINISTIC},
 		.capture = {.snaplen = 128},
 	};

@@ -101,7 +101,7 @@ struct weir_cli_options { // strings are constants, or point into argv or the en
 	struct weir_cli_capture capture;
 	struct weir_cli_canary canary;
 	struct weir_cli_shed shed;
-	double rate; // --rate of a capture or a shed, per second; 0 = not set
+	double rate; // --rate of a capture or a shed, per second; negative = not set
 	struct weir_command_line line; // its operands are the words of the command
 };
 

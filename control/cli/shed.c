@@ -9,6 +9,9 @@
 #include "show.h"
 
 #define CELL 256
+// Connections per second, as in weir-control.
+#define RATE_LEAST 0.2
+#define RATE_MOST 1000
 
 // --- requests -------------------------------------------------------------------------------
 
@@ -34,9 +37,14 @@ int weir_shed_build(const struct weir_cli *cli, json_t *request, char *why, size
 		snprintf(why, n, "give either --to-mean, to start a shed, or --stop");
 		return -EINVAL;
 	}
-	if (options->shed.stop && (options->rate > 0 || options->shed.idle_ms > 0 ||
+	if (options->shed.stop && (options->rate >= 0 || options->shed.idle_ms > 0 ||
 					  options->for_ms > 0 || options->dry_run)) {
 		snprintf(why, n, "--stop cannot be used with other options of backend shed");
+		return -EINVAL;
+	}
+	if (options->rate >= 0 && (options->rate < RATE_LEAST || options->rate > RATE_MOST)) {
+		snprintf(why, n, "--rate: use %g to %d connections per second", RATE_LEAST,
+			RATE_MOST);
 		return -EINVAL;
 	}
 	set_number(request, "rate", options->rate);

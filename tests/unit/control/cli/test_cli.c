@@ -120,7 +120,9 @@ TEST(invalid_usage_exits_2_without_a_request) {
 		{{"backend", "shed", "--to-mean", "s/"}, "expected one backend as NAME"},
 		{{"backend", "shed", "--to-mean", "--rate=5/m", "b"}, "is not a rate"},
 		{{"backend", "shed", "--to-mean", "--rate=0.1", "b"},
-			"for backend shed: 0.2 to 1000"},
+			"weirctl: --rate: use 0.2 to 1000 connections per second"},
+		{{"backend", "shed", "--to-mean", "--rate=0/s", "b"}, "--rate: use 0.2 to 1000"},
+		{{"backend", "shed", "--to-mean", "--rate=1001", "b"}, "--rate: use 0.2 to 1000"},
 		{{"drain", "web/web-1"}, "needs an object before it: service drain, vip drain, "},
 		{{"backend"}, "\"backend\" needs a verb: show, drain, ready, maintenance, report, "
 			      "shed\n"},
