@@ -140,7 +140,13 @@ static bool read_integer(struct weir_json_reader *reader, const struct weir_json
 
 static void format_integer(
 	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
-	snprintf(text, bytes, "%" PRIu64, weir_json_load(from + key->offset, key->bytes));
+	const uint64_t value = weir_json_load(from + key->offset, key->bytes);
+
+	if (key->nullable && (double)value < key->min) {
+		snprintf(text, bytes, "none");
+	} else {
+		snprintf(text, bytes, "%" PRIu64, value);
+	}
 }
 
 static bool read_boolean(struct weir_json_reader *reader, const struct weir_json_place *place,

@@ -66,6 +66,14 @@ static const struct row rows[] = {
 			ONE ", {\"name\": \"web-2\", \"address\": \"10.0.0.12\", "
 			    "\"forwarding\": \"gre\"}") "]}",
 		"change service web backend web-2 forwarding: none -> gre\n"},
+	{TOP WEB(BIND, "", ONE ", " TWO) "]}",
+		TOP WEB(BIND, ", \"forwarding\": \"gre\", \"gre_key\": 7", ONE ", " TWO) "]}",
+		"change service web forwarding: ipip -> gre\n"
+		"change service web gre_key: none -> 7\n"},
+	{"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"vlan\": 7}], \"services\": "
+	 "[]}",
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": []}",
+		"change port wan vlan: 7 -> none (needs a restart of weir-dataplane)\n"},
 	{BASE, TOP WEB(BIND6, "", ONE ", " TWO) "]}",
 		"remove service web bind tcp 198.51.100.10:80\n"
 		"add service web bind udp [2001:db8::10]:10-20\n"},
