@@ -2,6 +2,7 @@
 #include "config_keys.h"
 
 #include "ejection.h"
+#include "policy_names.h"
 
 // clang-format off
 #define FIELD(of, field) .offset = offsetof(struct of, field), \
@@ -167,8 +168,8 @@ static const struct weir_json_object bind_object = {.name = "bind", ROWS(bind_ke
 
 #define POLICY weir_config_policy
 static const struct weir_json_key policy_keys[] = {
-	CHOICE("name", POLICY, name, weir_config_policies, "\"maglev\"", .names_object = true,
-		TABLES),
+	CHOICE("name", POLICY, name, weir_config_policies, "\"maglev\"",
+		.meant = weir_config_policy_meant, .names_object = true, TABLES),
 	CHOICE("weights", POLICY, weights, weir_config_weights, "\"configured\"", TABLES),
 	CHOICE("requests", POLICY, requests, weir_config_requests, "\"all\"", CONTROL),
 	VALUE("error_penalty", weir_config_type_number, POLICY, error_penalty, .max = 1000,

@@ -83,6 +83,9 @@ struct weir_json_key {
 	const char *unit; // "ms", "bytes", "percent"; NULL = none
 	const char *fallback; // default as JSON; NULL = none, the field stays 0
 	const struct weir_json_choice *choices;
+	// Finds the choice that a name of another program means, or the nearest choice. Returns
+	// NULL if there is none. NULL = the nearest choice.
+	const char *(*meant)(const char *text);
 	const struct weir_json_object *object; // keys of a struct or of list elements
 	const char *meaning; // one sentence; NULL = only in the documentation
 

@@ -228,7 +228,9 @@ static bool read_choice(struct weir_json_reader *reader, const struct weir_json_
 		}
 	}
 	weir_printable(text, shown, sizeof(shown));
-	nearest = count >= SUGGEST_FROM ? weir_nearest(text, names, count) : NULL;
+	nearest = key->meant != NULL      ? key->meant(text)
+		  : count >= SUGGEST_FROM ? weir_nearest(text, names, count)
+					  : NULL;
 	if (nearest != NULL) {
 		snprintf(meant, sizeof(meant), "did you mean \"%s\"? ", nearest);
 	}

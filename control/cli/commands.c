@@ -63,8 +63,8 @@ static int unknown_policy(const char *text, char *why, size_t n) {
 	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
 		names[i] = weir_policy_name((enum weir_policy)i);
 	}
-	return weir_cli_unknown(
-		"policy", text, weir_cli_policy_meant(text), names, WEIR_POLICY_COUNT + 1, why, n);
+	return weir_cli_unknown("policy", text, weir_config_policy_meant(text), names,
+		WEIR_POLICY_COUNT + 1, why, n);
 }
 
 // Build the request from "[SERVICE/]NAME"; "SERVICE/" without a name means all backends of the

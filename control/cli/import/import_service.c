@@ -12,16 +12,16 @@
 
 #include "import_affinity.h"
 #include "import_forwarding.h"
+#include "policy_names.h"
 
 #define NAME_BYTES 56 // maximum bytes of a name; leaves room for a number at its end
 #define WHY_BYTES 256
 
 struct scheduler {
 	const char *name;
-	const char *policy;
 	const char *fields; // hash_fields of the policy maglev; NULL = the default
 	const char *why; // how the policy differs from the scheduler; NULL = no difference
-	bool equal; // ignores weights, but `policy` uses them: all weights become equal
+	bool equal; // ignores weights, but the policy uses them: all weights become equal
 };
 
 #define SOURCE "source"
@@ -31,28 +31,26 @@ struct scheduler {
 	"to one server"
 
 static const struct scheduler schedulers[] = {
-	{"rr", "round-robin", NULL, NULL, false},
-	{"wrr", "weighted-round-robin", NULL, NULL, false},
-	{"lc", "least-loaded", NULL, NULL, true},
-	{"wlc", "least-loaded", NULL, NULL, false},
-	{"sed", "least-loaded", NULL,
-		"counts current connections, without adding the next connection", false},
-	{"nq", "least-loaded", NULL, "counts connections, but does not prefer an idle server",
-		false},
-	{"sh", "maglev", SOURCE, NULL, false},
-	{"mh", "maglev", SOURCE, NULL, false},
-	{"dh", "maglev", BOTH, DESTINATION, false},
-	{"lblc", "maglev", BOTH, DESTINATION, false},
-	{"lblcr", "maglev", BOTH, DESTINATION, false},
-	{"fo", "maglev", NULL,
+	{"rr", NULL, NULL, false},
+	{"wrr", NULL, NULL, false},
+	{"lc", NULL, NULL, true},
+	{"wlc", NULL, NULL, false},
+	{"sed", NULL, "counts current connections, without adding the next connection", false},
+	{"nq", NULL, "counts connections, but does not prefer an idle server", false},
+	{"sh", SOURCE, NULL, false},
+	{"mh", SOURCE, NULL, false},
+	{"dh", BOTH, DESTINATION, false},
+	{"lblc", BOTH, DESTINATION, false},
+	{"lblcr", BOTH, DESTINATION, false},
+	{"fo", NULL,
 		"uses the servers with the highest weight; all others are backups, which are used "
 		"together when no other server is healthy",
 		false},
-	{"ovf", "least-loaded", NULL,
+	{"ovf", NULL,
 		"spreads flows over all servers instead of filling one server first; flow_control "
 		"can limit the flows of a server",
 		false},
-	{"twos", "power-of-two", NULL, "ignores weights, except 0", false},
+	{"twos", NULL, "ignores weights, except 0", false},
 };
 
 static const struct scheduler *find_scheduler(const char *name) {
@@ -67,7 +65,7 @@ static const struct scheduler *find_scheduler(const char *name) {
 const char *weir_import_scheduler_policy(const char *name) {
 	const struct scheduler *scheduler = find_scheduler(name);
 
-	return scheduler != NULL ? scheduler->policy : NULL;
+	return scheduler != NULL ? weir_config_policy_elsewhere(scheduler->name) : NULL;
 }
 
 // --- names --------------------------------------------------------------------------------
@@ -333,6 +331,7 @@ static void equalize(const struct weir_import_service *service) {
 static const char *policy_of(
 	struct weir_import *import, const struct weir_import_service *service) {
 	const struct scheduler *known = find_scheduler(service->scheduler);
+	const char *policy = weir_import_scheduler_policy(service->scheduler);
 
 	if (known == NULL) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, service->scheduler,
@@ -342,16 +341,16 @@ static const char *policy_of(
 	}
 	if (known->why != NULL) {
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, known->name,
-			"policy %s %s", known->policy, known->why);
+			"policy %s %s", policy, known->why);
 	}
 	if (known->equal && service->weights_differ) {
 		equalize(service);
 		weir_import_note(import, &service->place, WEIR_IMPORT_DIFFERS, known->name,
 			"all weights except 0 become equal: %s ignores weights, but policy %s uses "
 			"weights",
-			known->name, known->policy);
+			known->name, policy);
 	}
-	return known->policy;
+	return policy;
 }
 
 // The scheduler fo uses a server with the highest weight. The servers with lower weights become

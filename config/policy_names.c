@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "import.h"
 #include "nearest.h"
 #include "policy.h"
 
@@ -29,18 +28,32 @@ static const struct {
 	{"conhash", "maglev"}, // DPVS
 	{"least-connection", "least-loaded"},
 	{"least-connections", "least-loaded"},
+	{"rr", "round-robin"}, // IPVS
+	{"wrr", "weighted-round-robin"},
+	{"lc", "least-loaded"},
+	{"wlc", "least-loaded"},
+	{"sed", "least-loaded"},
+	{"nq", "least-loaded"},
+	{"sh", "maglev"},
+	{"mh", "maglev"},
+	{"dh", "maglev"},
+	{"lblc", "maglev"},
+	{"lblcr", "maglev"},
+	{"fo", "maglev"},
+	{"ovf", "least-loaded"},
+	{"twos", "power-of-two"},
 };
 
-static const char *policy_of(const char *name) {
+const char *weir_config_policy_elsewhere(const char *name) {
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		if (strcmp(others[i].name, name) == 0) {
 			return others[i].policy;
 		}
 	}
-	return weir_import_scheduler_policy(name);
+	return NULL;
 }
 
-const char *weir_cli_policy_meant(const char *word) {
+const char *weir_config_policy_meant(const char *word) {
 	const char *names[WEIR_POLICY_COUNT], *meant;
 	char name[WORD_BYTES];
 	size_t bytes = strlen(word);
@@ -54,6 +67,6 @@ const char *weir_cli_policy_meant(const char *word) {
 	for (int i = 0; i < WEIR_POLICY_COUNT; i++) {
 		names[i] = weir_policy_name((enum weir_policy)i);
 	}
-	meant = policy_of(name);
+	meant = weir_config_policy_elsewhere(name);
 	return meant != NULL ? meant : weir_nearest(name, names, WEIR_POLICY_COUNT);
 }
