@@ -335,16 +335,23 @@ static json_t *json_canary(const struct weir_daemon *daemon, const struct weir_c
 	return row;
 }
 
+// Fails a call because its service has no such canary. what: "canary" or "running canary".
+static void fail_without(struct weir_daemon *daemon, struct weir_api_call *call, const char *what) {
+	if (daemon->tables == NULL || weir_api_find_service(daemon, call) >= 0) {
+		weir_api_fail(call, WEIR_API_NOT_FOUND,
+			"service \"%.100s\" has no %s; to list all canaries, run \"weirctl "
+			"canary list\"",
+			weir_api_text(call, "service"), what);
+	}
+}
+
 void weir_api_canary_show(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	const struct weir_canary *one = weir_canaries_find(daemon->canaries, service);
 	json_t *list;
 
 	if (service != NULL && one == NULL) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND,
-			"service \"%.100s\" has no canary; to list all canaries, run \"weirctl "
-			"canary list\"",
-			service);
+		fail_without(daemon, call, "canary");
 		return;
 	}
 	list = json_array();
@@ -431,10 +438,7 @@ void weir_api_canary_stop(struct weir_daemon *daemon, struct weir_api_call *call
 			"argument \"outcome\" must be \"promote\" or \"rollback\"");
 	} else if (weir_canaries_stop(daemon->canaries, service, (enum weir_canary_state)outcome) <
 		   0) {
-		weir_api_fail(call, WEIR_API_NOT_FOUND,
-			"service \"%.100s\" has no running canary; to list all canaries, run "
-			"\"weirctl canary list\"",
-			service);
+		fail_without(daemon, call, "running canary");
 	} else {
 		answer(daemon, call, service);
 	}

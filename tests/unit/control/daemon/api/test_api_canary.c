@@ -212,6 +212,12 @@ TEST(invalid_canaries_are_refused_with_the_remedy) {
 			"steps": [0.1, 5]}));
 	refuse(web, "not-found", "no running canary",
 		JSON({"command": "canary.stop", "service": "web"}));
+	refuse(web, "not-found", "service \"web\" has no canary",
+		JSON({"command": "canary.show", "service": "web"}));
+	refuse(web, "not-found", "no such service: \"wbe\"",
+		JSON({"command": "canary.stop", "service": "wbe"}));
+	refuse(web, "not-found", "no such service: \"wbe\"",
+		JSON({"command": "canary.show", "service": "wbe"}));
 	refuse(web, "bad-request", "promote",
 		JSON({"command": "canary.stop", "service": "web", "outcome": "end"}));
 	release(lab_result(&web->lab,
