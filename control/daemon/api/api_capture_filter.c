@@ -286,12 +286,38 @@ bool weir_api_capture_filter(
 	       can_match(&filter);
 }
 
-void weir_api_capture_name(const struct weir_api_call *call, char *ret) {
-	const json_t *filter = json_object_get(weir_api_request(call), "filter");
-	char *text = json_is_object(filter) && json_object_size(filter) > 0
-			     ? json_dumps(filter, JSON_COMPACT | JSON_SORT_KEYS)
-			     : NULL;
+// Append a value of the filter to the text, after a space.
+static void append_value(char *text, const json_t *value) {
+	const size_t used = strlen(text), bytes = WEIR_AUDIT_OBJECT_BYTES - used;
+	char *other;
 
-	snprintf(ret, WEIR_AUDIT_OBJECT_BYTES, "%s", text != NULL ? text : "all packets");
-	free(text);
+	if (json_is_string(value)) {
+		snprintf(text + used, bytes, " %s", json_string_value(value));
+		return;
+	}
+	other = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
+	snprintf(text + used, bytes, " %s", other != NULL ? other : "");
+	free(other);
+}
+
+void weir_api_capture_name(const struct weir_api_call *call, char *ret) {
+	json_t *filter = json_object_get(weir_api_request(call), "filter"), *value, *element;
+	const char *key;
+	size_t i, used;
+
+	ret[0] = '\0';
+	json_object_foreach (filter, key, value) {
+		used = strlen(ret);
+		snprintf(ret + used, WEIR_AUDIT_OBJECT_BYTES - used, "%s%s", used > 0 ? ", " : "",
+			key);
+		if (!json_is_array(value)) {
+			append_value(ret, value);
+		}
+		json_array_foreach (value, i, element) {
+			append_value(ret, element);
+		}
+	}
+	if (ret[0] == '\0') {
+		snprintf(ret, WEIR_AUDIT_OBJECT_BYTES, "all packets");
+	}
 }

@@ -293,7 +293,7 @@ TEST(a_number_of_packets_ends_it) {
 	assert_int_equal(weir_capture_wanted(segment_of(web)), 0);
 	entry = last_entry(web, &audit);
 	assert_string_equal(text_of(entry, "command"), "capture.stop");
-	assert_string_equal(text_of(entry, "object"), JSON({"service":"web"}));
+	assert_string_equal(text_of(entry, "object"), "service web");
 	assert_string_equal(
 		text_of(entry, "after"), "2 packets read, 0 lost, 0 over the rate limit");
 	assert_string_equal(text_of(entry, "why"), "packet limit reached");
@@ -508,7 +508,13 @@ TEST(a_filter_becomes_terms) {
 		"\"offer\"], \"protocol\": \"tcp\", \"client\": \"2001:db8::/32\", "
 		"\"destination\": \"2001:db8::10\", \"source_port\": 1, \"destination_port\": "
 		"65535}");
+	json_t *audit;
 
+	assert_string_equal(text_of(last_entry(web, &audit), "object"),
+		"service web, backend w-1, reasons tx_full no_backend, actions drop offer, "
+		"protocol tcp, client 2001:db8::/32, destination 2001:db8::10, source_port 1, "
+		"destination_port 65535");
+	json_decref(audit);
 	terms = terms_of(web);
 	assert_int_equal(terms.snap_bytes, 1536);
 	assert_int_equal(terms.interval_ns, 333333333);
