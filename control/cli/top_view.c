@@ -233,6 +233,17 @@ static json_t *clock_of(const char *when) {
 							    : json_stringn(when + 5, 11);
 }
 
+// Puts the source of an event of a backend before its reason, except for health checks, whose
+// reasons need none: "shed: done, 13 connections ended".
+static void name_source(json_t *row) {
+	const char *source = text_of(row, "source"), *why = text_of(row, "why");
+
+	if (source[0] != '\0' && strcmp(source, "check") != 0) {
+		json_object_set_new(row, "why",
+			json_sprintf("%s%s%s", source, why[0] != '\0' ? ": " : "", why));
+	}
+}
+
 static void print_events(FILE *out, const json_t *view, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"EVENT", "time", WEIR_SHOW_TEXT}, NULL, 0},
@@ -252,6 +263,8 @@ static void print_events(FILE *out, const json_t *view, uint32_t width) {
 		if (json_is_null(
 			    json_object_get(row, "to"))) { // of a service: "up", "down", "drain"
 			json_object_set(row, "to", json_object_get(row, "source"));
+		} else {
+			name_source(row);
 		}
 		if (width > 0) {
 			json_object_set_new(row, "time", clock_of(text_of(event, "time")));

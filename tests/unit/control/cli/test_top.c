@@ -35,6 +35,11 @@
 	"{\"time_ms\": 1795382264093, \"service\": \"web\", \"backend\": null, \"from\": " \
 	"null, \"to\": null, \"source\": \"down\", \"why\": \"0 of 3 backends eligible\"}"
 
+#define EVENT_OF_SHED \
+	"{\"time_ms\": 1795382264094, \"service\": \"web\", \"backend\": \"b-few\", \"from\": " \
+	"\"healthy\", \"to\": \"healthy\", \"source\": \"shed\", \"why\": \"done, 13 connections " \
+	"ended\"}"
+
 #define STATUS_OK {"status", "{\"ok\": true, \"result\": {\"level\": \"ok\", \"reasons\": []}}"}
 
 static const struct server_answer answers[] = {{"stats.show", FIRST "\n" SECOND},
@@ -55,7 +60,8 @@ static const char *line_of(const char *text, const char *word) {
 TEST(once_prints_everything) {
 	static const struct server_answer two_events[] = {{"stats.show", FIRST "\n" SECOND},
 		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
-		{"health.history", "{\"ok\": true, \"result\": [" EVENT ", " EVENT_OF_SERVICE "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT ", " EVENT_OF_SERVICE
+				   ", " EVENT_OF_SHED "]}"},
 		STATUS_OK, {0}};
 	struct server *server = server_start(SERVER_ANSWER, two_events);
 	struct outcome outcome =
@@ -68,6 +74,7 @@ TEST(once_prints_everything) {
 	expect_contains(outcome.out, "web             3         2  no");
 	expect_contains(outcome.out, "web      b-none   healthy  refusing  timeout");
 	expect_contains(outcome.out, "web      -        -        down      0 of 3");
+	expect_contains(outcome.out, "  healthy   shed: done, 13 connections ended\n");
 	// Rows are sorted by new flows: 40, 2 and 0 per second.
 	assert_true(line_of(outcome.out, "b-many") < line_of(outcome.out, "b-few"));
 	assert_true(line_of(outcome.out, "b-few") < line_of(outcome.out, "b-none"));
