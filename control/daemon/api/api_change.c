@@ -149,21 +149,33 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 	weir_api_answer(call, json_admin(daemon, backend));
 }
 
+// Lists a backend, and then the removed backends of the same service that have the same name but
+// another address. found: set to the number of these. The caller frees the list. Returns NULL if
+// out of memory.
+static uint16_t *with_former(const struct weir_daemon *daemon, uint16_t id, uint32_t *found) {
+	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
+	const char *name = weir_tables_backend_name(daemon->tables, id);
+	uint16_t *ids;
+
+	*found = weir_tables_backends_removed(daemon->tables, service, name, NULL, 0);
+	ids = malloc((*found + 1) * sizeof(*ids));
+	if (ids != NULL) {
+		ids[0] = id;
+		weir_tables_backends_removed(daemon->tables, service, name, &ids[1], *found);
+	}
+	return ids;
+}
+
 // Drains a backend. Also drains removed backends that have the same name but another address, if
 // they have flows or no dataplane is attached. Returns 0, -ENOENT or -ENOMEM.
 static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_ns) {
-	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
-	const char *name = weir_tables_backend_name(daemon->tables, id);
-	uint32_t found = weir_tables_backends_removed(daemon->tables, service, name, NULL, 0);
-	uint16_t *ids = malloc((found + 1) * sizeof(*ids));
-	uint32_t n = 1;
+	uint32_t found, n = 1;
+	uint16_t *ids = with_former(daemon, id, &found);
 	int r;
 
 	if (ids == NULL) {
 		return -ENOMEM;
 	}
-	weir_tables_backends_removed(daemon->tables, service, name, &ids[1], found);
-	ids[0] = id;
 	for (uint32_t i = 1; i <= found; i++) {
 		if (daemon->segment == NULL ||
 			weir_sum_backend(daemon->segment, ids[i]).active_flows > 0) {
@@ -173,6 +185,26 @@ static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_n
 	r = weir_drains_begin(&daemon->drains, daemon->tables, ids, n, until_ns);
 	free(ids);
 	return r;
+}
+
+// Ends the drains of the former addresses of a backend, which began with the drain of the backend.
+// Returns 0 or -ENOMEM.
+static int end_former_drains(struct weir_daemon *daemon, uint16_t id) {
+	struct weir_backend_state state;
+	uint32_t found;
+	uint16_t *ids = with_former(daemon, id, &found);
+
+	if (ids == NULL) {
+		return -ENOMEM;
+	}
+	for (uint32_t i = 1; i <= found; i++) {
+		if (weir_tables_backend(daemon->tables, ids[i], &state) == 0 &&
+			state.admin == WEIR_ADMIN_DRAIN) {
+			weir_tables_set_admin(daemon->tables, ids[i], WEIR_ADMIN_READY);
+		}
+	}
+	free(ids);
+	return 0;
 }
 
 // Handler of backend.drain. The drain continues even if the client disconnects.
@@ -196,6 +228,10 @@ void weir_api_backend_ready(struct weir_daemon *daemon, struct weir_api_call *ca
 	json_t *result, *warning = NULL;
 
 	if (id < 0) {
+		return;
+	}
+	if (end_former_drains(daemon, (uint16_t)id) < 0) {
+		weir_api_answer(call, NULL);
 		return;
 	}
 	if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) == 0 &&

@@ -88,6 +88,52 @@ TEST(drain_ends_at_its_deadline_also_after_a_restart) {
 	json_decref(holder);
 }
 
+// Returns whether a row of backend w-2 of service web is removed and has a drain.
+static bool drains_former(struct web *web) {
+	json_t *rows = lab_result(&web->lab,
+		       JSON({"command": "backend.show", "service": "web", "backend": "w-2"})), *row;
+	uint32_t former = 0, drains = 0;
+	size_t i;
+
+	json_array_foreach (rows, i, row) {
+		if (json_is_true(json_object_get(row, "leaving"))) {
+			former++;
+			drains += json_is_object(json_object_get(row, "drain"));
+		}
+	}
+	json_decref(rows);
+	assert_int_equal(former, 1);
+	return drains > 0;
+}
+
+#define WEB_MOVED \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 1009, \"backends\": [{\"name\": \"w-1\", \"address\": " \
+	"\"10.0.1.11\", \"weight\": 100}, {\"name\": \"w-2\", \"address\": \"10.0.1.22\", " \
+	"\"weight\": 300}]}"
+
+// A drain also drains the former address of the backend, and "ready" ends both drains.
+TEST(ready_also_ends_the_drain_of_a_former_address) {
+	struct web *web = *state;
+	struct weir_share_counters *flows = weir_segment_backend_counters(
+		lab_dataplane_segment(web->dataplane), 0, id_of(web, "w-2"));
+
+	__atomic_store_n(&flows->open_flows, flows->open_flows + 3, __ATOMIC_RELAXED);
+	__atomic_store_n(&flows->active_flows, flows->active_flows + 3, __ATOMIC_RELAXED);
+	lab_write_config(&web->lab, WEB_MOVED ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "backend.drain", "service": "web", "backend": "w-2"})));
+	assert_true(drains_former(web));
+	json_decref(lab_result(
+		&web->lab, JSON({"command": "backend.ready", "service": "web", "backend": "w-2"})));
+	assert_false(drains_former(web));
+	__atomic_store_n(&flows->open_flows, flows->open_flows - 3, __ATOMIC_RELAXED);
+	__atomic_store_n(&flows->active_flows, flows->active_flows - 3, __ATOMIC_RELAXED);
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
 // Returns whether w-2 is draining and its drain waits for `what`.
 static bool waits_for(struct web *web, const char *what, bool recounted) {
 	json_t *holder = NULL;
