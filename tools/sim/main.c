@@ -189,13 +189,14 @@ static int run_command(const struct weir_sim_options *options) {
 
 int main(int argc, char **argv) {
 	struct weir_sim_options options;
-	char why[256];
+	char why[256], help[64];
 	int status;
 
 	weir_standard_output_claim();
 	if (weir_sim_options_parse(argc, argv, &options, why, sizeof(why)) < 0) {
 		complain(why);
-		fputs("Try: weir-sim --help\n", stderr);
+		fprintf(stderr, "Try: %s\n",
+			weir_sim_help_words(options.command, help, sizeof(help)));
 		return EXIT_USAGE;
 	}
 	status = run_command(&options);

@@ -103,6 +103,14 @@ const char *weir_sim_help(enum weir_sim_command command, char *buffer, size_t by
 	return weir_help_text(&list, &helps[command], buffer, bytes);
 }
 
+const char *weir_sim_help_words(enum weir_sim_command command, char *buffer, size_t bytes) {
+	const char *name = command < WEIR_SIM_COMMAND_COUNT ? commands[command].name : "";
+
+	snprintf(buffer, bytes, "weir-sim %.*s%s--help", (int)strcspn(name, " "), name,
+		name[0] != '\0' ? " " : "");
+	return buffer;
+}
+
 const char *weir_sim_format_name(enum weir_sim_format format) {
 	return formats[format].name;
 }
@@ -149,8 +157,12 @@ int weir_sim_options_parse(
 	struct weir_command_line line;
 	int command = WEIR_SIM_COMMAND_COUNT;
 	int r = weir_command_line_parse(&list, argc, argv, &options, &line, why, why_bytes);
+	char ignored[128];
 
-	if (r < 0) {
+	if (r < 0) { // the operands before the error name the command
+		(void)weir_command_line_command(
+			commands, &line, &command, ignored, sizeof(ignored));
+		ret->command = (enum weir_sim_command)command;
 		return r;
 	}
 	options.help = line.help;
@@ -158,7 +170,7 @@ int weir_sim_options_parse(
 	if (line.operands > 0 || !(line.help || line.version)) {
 		r = weir_command_line_command(commands, &line, &command, why, why_bytes);
 	}
-	options.command = (enum weir_sim_command)command;
+	options.command = ret->command = (enum weir_sim_command)command;
 	if (r == 0 && !line.help && !line.version) {
 		r = check(&options, &line, why, why_bytes);
 	}

@@ -42,9 +42,13 @@ struct weir_sim_options {
 };
 
 // Read the command line; strings point into argv.
-// Returns 0, or -EINVAL with one line in why.
+// Returns 0, or -EINVAL with one line in why, and only the command in *ret.
 int weir_sim_options_parse(
 	int argc, char **argv, struct weir_sim_options *ret, char *why, size_t why_bytes);
+
+// Write the command line that prints the help of a command, such as "weir-sim run --help", or of
+// the program. Returns buffer.
+const char *weir_sim_help_words(enum weir_sim_command command, char *buffer, size_t bytes);
 
 // Write the text of --help for one command; WEIR_SIM_COMMAND_COUNT = for the program. Returns
 // buffer, of WEIR_HELP_BYTES.

@@ -57,7 +57,9 @@ def exit_codes_are_0_1_2():
     done = run("run", "no-such-scenario", "--dir", SCENARIOS)
     expect(done.returncode == 1 and "No such file" in done.stderr, done)
     done = run("run")
-    expect(done.returncode == 2 and "Try: weir-sim --help" in done.stderr, done)
+    expect(done.returncode == 2 and "Try: weir-sim run --help" in done.stderr, done)
+    expect("Try: weir-sim run --help" in run("run", "--seed", "x").stderr)
+    expect("Try: weir-sim --help" in run("rnu").stderr)
 
 
 @test
