@@ -62,6 +62,13 @@ struct {
 	__type(value, struct weir_decap_counter);
 } weir_decap_counters SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weir_decap_refused);
+} weir_decap_refused SEC(".maps");
+
 struct gue_header { // draft-ietf-intarea-gue-09, 3.1
 	struct udphdr udp;
 	__u8 first; // version (2 bits), control message (1 bit), length of the optional fields
@@ -123,6 +130,20 @@ static __always_inline bool may_send(__u8 family, const void *address, __u32 byt
 	}
 	__builtin_memcpy(key.address, address, bytes);
 	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
+}
+
+// Stores the source of a refused packet for user space: tcpdump does not see dropped packets.
+static __always_inline int refuse(__u8 family, const void *address, __u32 bytes) {
+	struct weir_decap_address source = {.family = family};
+	__u32 key = 0;
+	struct weir_decap_refused *refused = bpf_map_lookup_elem(&weir_decap_refused, &key);
+
+	if (refused) {
+		__builtin_memcpy(source.address, address, bytes);
+		refused->source = source;
+		refused->time_ns = bpf_ktime_get_ns();
+	}
+	return WEIR_DECAP_SOURCE;
 }
 
 // Returns true if the checksum of an IPv4 header is correct. Returns false if it is wrong, or if
@@ -285,7 +306,7 @@ static __always_inline int parse_outer_ipv4(void *at, void *end, struct tunnel *
 		return result;
 	}
 	if (!may_send(4, &ip->saddr, 4)) {
-		return WEIR_DECAP_SOURCE;
+		return refuse(4, &ip->saddr, 4);
 	}
 	return ip->frag_off & IPV4_FRAGMENT ? WEIR_DECAP_FRAGMENT : result;
 }
@@ -312,7 +333,7 @@ static __always_inline int parse_outer_ipv6(void *at, void *end, struct tunnel *
 	if (result == WEIR_DECAP_GRE_KEY) {
 		return result;
 	}
-	return may_send(6, &ip->saddr, 16) ? result : WEIR_DECAP_SOURCE;
+	return may_send(6, &ip->saddr, 16) ? result : refuse(6, &ip->saddr, 16);
 }
 
 // Combines the ECN fields of the inner and the outer header (RFC 6040, figure 4). Returns the ECN

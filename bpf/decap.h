@@ -29,6 +29,12 @@ struct weir_decap_prefix {
 	__u8 reserved[3];
 };
 
+struct weir_decap_refused { // per CPU: the packet last counted as WEIR_DECAP_SOURCE
+	__u64 time_ns; // CLOCK_MONOTONIC; 0 = none
+	struct weir_decap_address source; // outer source address
+	__u8 reserved[4];
+};
+
 // Results of decapsulating packets to addresses of this host. X(NAME, "name", "meaning")
 // clang-format off
 #define WEIR_DECAP_RESULTS(X)                                                                      \

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <arpa/inet.h>
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -17,6 +18,7 @@
 
 #define PROGRAM_NAME "weir_decap"
 #define COUNTERS_NAME "weir_decap_coun" // the kernel truncates the name to 15 characters
+#define REFUSED_NAME "weir_decap_refu"
 #define CONSTANTS_NAME "decap_bp.rodata" // libbpf shortens the name of the object
 
 struct weir_decap {
@@ -412,6 +414,81 @@ int weir_decap_stats_of(
 	}
 	close(map);
 	return r;
+}
+
+// Returns whether a packet from the source of `at` was refused later than the one of *newest, and
+// the list does not have the source yet. newest: NULL, or the latest so far.
+static bool is_newer(const struct weir_decap_refused *at, const struct weir_decap_refused *newest,
+	const struct weir_decap_sources *list) {
+	if (at->time_ns == 0 || (newest != NULL && at->time_ns <= newest->time_ns)) {
+		return false;
+	}
+	for (uint32_t i = 0; i < list->count; i++) {
+		struct weir_decap_address listed;
+
+		make_key(&list->source[i], &listed);
+		if (memcmp(&listed, &at->source, sizeof(listed)) == 0) {
+			return false;
+		}
+	}
+	return true;
+}
+
+static int read_refused(int map, struct weir_decap_sources *ret) {
+	int cpus = libbpf_num_possible_cpus(), r;
+	struct weir_decap_refused *values;
+	uint32_t key = 0;
+
+	if (cpus < 0) {
+		return cpus;
+	}
+	values = calloc((size_t)cpus, sizeof(*values));
+	if (values == NULL) {
+		return -ENOMEM;
+	}
+	r = bpf_map_lookup_elem(map, &key, values) ? -errno : 0;
+	while (!r && ret->count < WEIR_DECAP_REFUSED_MAX) {
+		const struct weir_decap_refused *newest = NULL;
+
+		for (int cpu = 0; cpu < cpus; cpu++) {
+			newest = is_newer(&values[cpu], newest, ret) ? &values[cpu] : newest;
+		}
+		if (newest == NULL) {
+			break;
+		}
+		ret->source[ret->count++] =
+			weir_address_of(newest->source.family, newest->source.address);
+	}
+	free(values);
+	return r;
+}
+
+int weir_decap_refused_of(const char *interface, struct weir_decap_sources *ret) {
+	char why[256];
+	int map = open_map(
+		interface, REFUSED_NAME, 1, sizeof(struct weir_decap_refused), why, sizeof(why));
+	int r;
+
+	*ret = (struct weir_decap_sources){.count = 0};
+	if (map < 0) {
+		return map;
+	}
+	r = read_refused(map, ret);
+	close(map);
+	return r;
+}
+
+const char *weir_decap_sources_text(const struct weir_decap_sources *sources, char *buffer) {
+	char address[INET6_ADDRSTRLEN];
+	size_t used = 0;
+
+	snprintf(buffer, WEIR_DECAP_SOURCES_BYTES, "unknown");
+	for (uint32_t i = 0; i < sources->count; i++) {
+		used += (size_t)snprintf(buffer + used, WEIR_DECAP_SOURCES_BYTES - used, "%s%s",
+			i > 0 ? ", " : "",
+			weir_address_format(&sources->source[i], address, sizeof(address)));
+	}
+	return buffer;
 }
 
 int weir_decap_modes_of(

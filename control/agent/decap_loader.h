@@ -56,6 +56,19 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
 
+// Read the outer sources of the packets last counted as WEIR_DECAP_SOURCE, newest first, one per
+// CPU. Return values as for weir_decap_stats_of; the list is empty after an error.
+#define WEIR_DECAP_REFUSED_MAX 4u
+struct weir_decap_sources {
+	struct weir_address source[WEIR_DECAP_REFUSED_MAX];
+	uint32_t count;
+};
+int weir_decap_refused_of(const char *interface, struct weir_decap_sources *ret);
+// Writes sources as text, separated by commas, or "unknown" for none. buffer: has
+// WEIR_DECAP_SOURCES_BYTES bytes. Returns buffer.
+#define WEIR_DECAP_SOURCES_BYTES (WEIR_DECAP_REFUSED_MAX * 48)
+const char *weir_decap_sources_text(const struct weir_decap_sources *sources, char *buffer);
+
 // Read the forwarding modes of the decap program on an interface. Return values as for
 // weir_decap_stats_of.
 int weir_decap_modes_of(

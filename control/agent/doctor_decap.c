@@ -35,33 +35,34 @@ static bool has_udp_port(uint16_t port, bool unknown) {
 static void report_refused(struct weir_agent_doctor *doctor, const struct weir_decap_stats *stats) {
 	const char *interface = doctor->options->interface;
 	const uint64_t before = stats->result[WEIR_DECAP_SOURCE].packets;
+	char why[256], text[WEIR_DECAP_SOURCES_BYTES];
 	struct weir_decap_stats later = *stats;
+	struct weir_decap_sources sources;
 	uint64_t refused;
-	char why[256];
 
 	if (before == 0) {
 		return;
 	}
 	sleep(LOOK_S); // refused packets may be old: see whether the counter still increases
 	(void)weir_decap_stats_of(interface, &later, why, sizeof(why));
+	(void)weir_decap_refused_of(interface, &sources);
+	weir_decap_sources_text(&sources, text);
 	refused = later.result[WEIR_DECAP_SOURCE].packets;
 	if (refused == before) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, interface,
 			"%" PRIu64
-			" tunnel packet%s refused so far, because their source is not in --from; "
-			"none in the last %u s",
-			refused, weir_plural(refused), LOOK_S);
+			" tunnel packet%s refused so far, because their source is not in --from "
+			"(last: %s); none in the last %u s",
+			refused, weir_plural(refused), text, LOOK_S);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, interface,
 			"%" PRIu64
-			" tunnel packet%s refused: their source is not in --from. If they are "
-			"from a balancer, add its address, source_ipv4 or source_ipv6 to --from "
-			"(" DECAP_ENV " sets --from of the service weir-decap). To list the "
-			"sources:",
-			refused, weir_plural(refused));
-		weir_findings_cure(&doctor->findings,
-			"tcpdump -n -c 10 -i %s 'ip proto 4 or 41 or 47 or udp port %u'", interface,
-			doctor->options->gue_port);
+			" tunnel packet%s refused: their source is not in --from (last: %s). If "
+			"they are from a balancer, add this source to --from (" DECAP_ENV
+			" sets --from of the service weir-decap)",
+			refused, weir_plural(refused), text);
+		weir_findings_cure(
+			&doctor->findings, "editor " DECAP_ENV " && systemctl restart weir-decap");
 	}
 }
 

@@ -28,23 +28,39 @@ struct address_list {
 	int error; // negative errno of the last check of the interface, or 0
 };
 
-static void print_stats(const struct weir_decap_stats *stats) {
+static void print_stats(const char *interface, const struct weir_decap_stats *stats) {
+	char text[WEIR_DECAP_SOURCES_BYTES];
+	struct weir_decap_sources refused;
+
 	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT; i++) {
 		printf("%-18s %12" PRIu64 " packets %14" PRIu64 " bytes  %s\n",
 			weir_decap_result_name(i), (uint64_t)stats->result[i].packets,
 			(uint64_t)stats->result[i].bytes, weir_decap_result_text(i));
 	}
+	(void)weir_decap_refused_of(interface, &refused);
+	if (refused.count > 0) {
+		printf("last refused: %s\n", weir_decap_sources_text(&refused, text));
+	}
 	fflush(stdout);
 }
 
 static void print_stats_json(const char *interface, const struct weir_decap_stats *stats) {
+	char text[INET6_ADDRSTRLEN];
+	struct weir_decap_sources refused;
+
 	printf("{\"interface\": \"%s\"", interface);
 	for (uint32_t i = 0; i < WEIR_DECAP_RESULT_COUNT; i++) {
 		printf(", \"%s\": {\"packets\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
 			weir_decap_result_name(i), (uint64_t)stats->result[i].packets,
 			(uint64_t)stats->result[i].bytes);
 	}
-	printf("}\n");
+	(void)weir_decap_refused_of(interface, &refused);
+	printf(", \"last_refused\": [");
+	for (uint32_t i = 0; i < refused.count; i++) {
+		printf("%s\"%s\"", i > 0 ? ", " : "",
+			weir_address_format(&refused.source[i], text, sizeof(text)));
+	}
+	printf("]}\n");
 }
 
 static enum weir_agent_exit refuse(int error, const char *why) {
@@ -63,7 +79,7 @@ static enum weir_agent_exit show(const struct weir_agent_options *options) {
 	if (options->json) {
 		print_stats_json(options->interface, &stats);
 	} else {
-		print_stats(&stats);
+		print_stats(options->interface, &stats);
 	}
 	return WEIR_AGENT_DONE;
 }
@@ -140,11 +156,12 @@ static int follow_addresses(const struct weir_agent_options *options, struct wei
 	return 0;
 }
 
-static void follow_stats(const struct weir_decap *decap, struct weir_decap_stats *shown) {
+static void follow_stats(
+	const char *interface, const struct weir_decap *decap, struct weir_decap_stats *shown) {
 	struct weir_decap_stats now;
 
 	if (weir_decap_stats(decap, &now) == 0 && memcmp(&now, shown, sizeof(now)) != 0) {
-		print_stats(&now);
+		print_stats(interface, &now);
 		*shown = now;
 	}
 }
@@ -171,11 +188,11 @@ static enum weir_agent_exit serve(const struct weir_agent_options *options,
 			break;
 		}
 		if (options->stats) {
-			follow_stats(decap, &shown);
+			follow_stats(options->interface, decap, &shown);
 		}
 	}
 	if (options->stats) {
-		follow_stats(decap, &shown);
+		follow_stats(options->interface, decap, &shown);
 	}
 	printf("decap: detached from %s\n", options->interface);
 	return WEIR_AGENT_DONE;

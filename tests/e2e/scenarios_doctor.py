@@ -569,14 +569,14 @@ def doctor_finds_problems_on_a_backend(lab):
     expect("decap", "eth0", "ok")
     weirctl_doctor(lab)  # sends probes through the tunnel, which the decapsulator refuses
     found, _ = look(lab)
-    assert any("because their source is not in --from; none in the last 3 s" in row["found"]
+    assert any("because their source is not in --from (last: 10.0.0.2); none in the last 3 s" in row["found"]
                for row in found.values()), found
     with ThreadPoolExecutor(1) as pool:
         ended = threading.Event()
         probing = pool.submit(lambda: [weirctl_doctor(lab) for _ in iter(ended.is_set, True)])
         try:
             wait_for("refused packets", lambda: any(
-                "their source is not in --from. If they are from a balancer, add" in row["found"]
+                "their source is not in --from (last: 10.0.0.2). If they are from a balancer, add" in row["found"]
                 for row in look(lab)[0].values()), 60)
         finally:
             ended.set()

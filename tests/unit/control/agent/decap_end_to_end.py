@@ -312,6 +312,17 @@ def decap_refuses_strangers(lab):
     else:
         raise AssertionError("a stranger got through")
     assert lab.stats()["source_refused"]["packets"] > 0, lab.stats()
+    # tcpdump does not show dropped packets, so the program keeps their source.
+    assert lab.stats()["last_refused"] == [BALANCER[4]], lab.stats()
+    text = lab.backend.run(lab.agent_binary, "stats", "eth0")
+    assert text.endswith(f"last refused: {BALANCER[4]}\n"), text
+    assert agent.stop() == 0
+    agent = lab.start_agent("--from", "10.9.0.0/24", "--stats")
+    assert lab.stats()["last_refused"] == [], lab.stats()
+    lab.tunnel.outer = 6
+    with contextlib.suppress(OSError):
+        lab.connect(4, timeout=0.5).close()
+    wait_for("statistics", lambda: f"last refused: {BALANCER[6]}\n" in agent.output())
     assert agent.stop() == 0
 
 

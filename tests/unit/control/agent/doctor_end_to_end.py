@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "..", "e2e"))
@@ -116,6 +117,34 @@ def doctor_shows_the_modes_of_decap(lab):
                             "--forwarding", "gre"))
 
 
+def send_tunnel_packet(lab, source):
+    """Send an IPv4 packet of protocol 4 to eth0."""
+    addresses = socket.inet_aton(source) + socket.inet_aton("10.9.0.2")
+    words = struct.unpack("!10H", struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 4, 0) + addresses)
+    total = sum(words) % 0xffff
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 40, 0, 0, 64, 4, 0xffff - total) + addresses
+    mac = json.loads(lab.backend.ip("-json", "link", "show", "eth0"))[0]["address"].replace(":", "")
+    with lab.backend.inside():
+        sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+    with sender:
+        sender.bind(("peer0", 0))
+        sender.send(bytes.fromhex(mac) + bytes(6) + b"\x08\x00" + header + bytes(20))
+
+
+def doctor_names_refused_sources(lab):
+    """XDP drops refused packets before tcpdump sees them: the finding itself has their source."""
+    with lab.decap("--from", "10.9.0.1"):
+        send_tunnel_packet(lab, "10.9.0.6")
+        lab.expect("decap", ("ok", "accepts"), (
+            "notice", "1 tunnel packet refused so far, because their source is not in --from (last: 10.9.0.6); none in"))
+        later = threading.Timer(1, send_tunnel_packet, (lab, "10.9.0.7"))
+        later.start()
+        found = lab.expect("decap", ("ok", "accepts"), (
+            "warning", "2 tunnel packets refused: their source is not in --from (last: 10.9.0.7"))
+        later.join()
+        assert found[1][3] == "editor /etc/weir/decap.env && systemctl restart weir-decap", found
+
+
 def doctor_of_l2_needs_no_decapsulation(lab):
     found = lab.expect("decap", ("fault", "packets are not decapsulated: weir-agent decap is not attached, "
                                  "and there is no tunnel device; only the forwarding mode l2 needs no decapsulation"))
@@ -209,7 +238,7 @@ def doctor_knows_the_headers_of_each_mode(lab):
                options=("--forwarding", "ipip", "--forwarding", "gue", "--forwarding", "gre"))
 
 
-SCENARIOS = (doctor_shows_the_modes_of_decap, doctor_of_l2_needs_no_decapsulation,
+SCENARIOS = (doctor_shows_the_modes_of_decap, doctor_names_refused_sources, doctor_of_l2_needs_no_decapsulation,
              doctor_shows_the_modes_of_tunnel_devices, doctor_checks_the_filter_of_each_tunnel_device,
              doctor_finds_vips_that_are_announced, doctor_knows_the_headers_of_each_mode)
 
