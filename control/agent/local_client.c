@@ -252,21 +252,22 @@ static enum weir_agent_exit run_command(const char *command) {
 	return WEIR_AGENT_REFUSED;
 }
 
-// Warn that new connections may still arrive, because no balancer was notified. *warned: set to
-// true by the first warning during the drain, so that it is not repeated.
+// Warn that new connections may still arrive, because no balancer has acknowledged the state.
+// *warned: set to true by the first warning during the drain, so that it is not repeated.
 static void warn_of_balancers(const struct weir_agent_options *options, const json_t *status,
 	enum progress progress, bool *warned) {
 	const json_t *notified = json_object_get(json_object_get(status, "drain"), "notified");
+	const size_t balancers = json_array_size(json_object_get(status, "balancers"));
 
 	if (!json_is_false(notified) || progress == CANCELLED) {
 		// true or absent: a balancer was notified, or an older agent does not report it
 		return;
 	}
 	if (progress != DRAINING) {
-		fprintf(stderr, "weir-agent: warning: no balancer was notified: new connections "
-				"may still arrive\n");
-	} else if (options->then != NULL && !*warned &&
-		   json_array_size(json_object_get(status, "balancers")) == 0) {
+		fprintf(stderr, "weir-agent: warning: %s: new connections may still arrive\n",
+			balancers == 0 ? "no balancer probes this agent, so none was notified"
+				       : "no balancer has acknowledged the state yet");
+	} else if (options->then != NULL && !*warned && balancers == 0) {
 		*warned = true;
 		fprintf(stderr, "weir-agent: warning: no balancer probes this agent, so none can "
 				"be notified: weir-agent lame-duck waits for the whole "

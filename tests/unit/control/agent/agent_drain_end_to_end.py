@@ -140,7 +140,7 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
 def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     lab.start_agent()
     done = os.path.join(lab.dir, "unnotified")
-    warning = "warning: no balancer was notified: new connections may still arrive"
+    warning = "warning: no balancer probes this agent, so none was notified: new connections may still arrive"
     text = lab.backend.run("sh", "-c", f"{lab.agent_binary} lame-duck --run-dir {lab.run_dir} 2>&1")
     assert warning in text, text  # the agent has no balancer to wait for
     command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", "20s",
@@ -164,6 +164,16 @@ def agent_runs_the_command_late_when_no_balancer_was_notified(lab):
     assert command.process.wait(10) == 0 and os.path.exists(done), command.tail()
     assert time.monotonic() - begun >= 3, "there may be more balancers"
     assert warning not in command.tail(), command.tail()
+
+
+@scenario
+def lame_duck_that_does_not_wait_names_missing_acknowledgements(lab):
+    lab.start_agent()
+    balancer = lab.balancer()
+    balancer.ask(), balancer.ask()
+    text = lab.backend.run("sh", "-c", f"{lab.agent_binary} lame-duck --interval 0 --run-dir {lab.run_dir} 2>&1")
+    assert "acknowledged by 0 of 1 balancer," in text, text
+    assert "warning: no balancer has acknowledged the state yet: new connections may still arrive" in text, text
 
 
 @scenario
@@ -269,7 +279,7 @@ def agent_stays_a_lame_duck_on_a_full_file_system(lab):
         assert sorted(text.splitlines()) == [  # the order of stderr and stdout may differ
             "lame-duck: acknowledged by 0 of 0 balancers, 0 connections left",
             "lame-duck: interval expired, 0 connections left",
-            "weir-agent: warning: no balancer was notified: new connections may still arrive"], text
+            "weir-agent: warning: no balancer probes this agent, so none was notified: new connections may still arrive"], text
         agent.kill()
         agent = lab.start_agent()
         assert lab.status()["word"] == "lame-duck", agent.tail()
