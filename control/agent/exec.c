@@ -38,7 +38,7 @@ struct exec {
 	struct weir_exec_notify notify;
 	int signals; // signalfd
 	int listeners; // netlink socket; negative = not open yet
-	pid_t server;
+	pid_t server; // 0 = not started yet
 	bool ended;
 	int status; // status of the server, from waitpid()
 	enum state state;
@@ -90,6 +90,14 @@ static int exchange(struct exec *exec, char *why) {
 	return 0;
 }
 
+// Returns what the server does now, for messages.
+static const char *activity(const struct exec *exec) {
+	if (exec->state != SERVING) {
+		return "stops";
+	}
+	return exec->server > 0 ? "runs" : "will be started";
+}
+
 static int announce(struct exec *exec) {
 	char why[WEIR_WORD_WHY_BYTES] = "";
 	int r = exchange(exec, why);
@@ -97,8 +105,7 @@ static int announce(struct exec *exec) {
 	exec->next_ms = weir_monotonic_ms() + RETRY_MS;
 	exec->announced = r == 0;
 	if (r && !exec->complained) {
-		say("the server %s, but the state %s cannot be announced: %s",
-			exec->state == SERVING ? "runs" : "stops",
+		say("the server %s, but the state %s cannot be announced: %s", activity(exec),
 			weir_health_word_name(exec->word), why);
 	} else if (r == 0 && exec->complained) {
 		say("announced %s", weir_health_word_name(exec->word));

@@ -181,7 +181,7 @@ def exec_waits_no_longer_than_it_is_to(lab):
 def exec_runs_without_an_agent(lab):
     with Server(lab) as server:
         server.expect("serving")
-        assert "the server runs, but the state ready cannot be announced: no socket of a service" in \
+        assert "the server will be started, but the state ready cannot be announced: no socket of a service" in \
             server.output(), server.output()
         lab.start_agent(*SERVICES)
         server.expect("announced ready")
