@@ -443,8 +443,7 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 		snprintf(why, why_bytes, "COMMAND is missing; use weir-agent exec -- COMMAND");
 		return -EINVAL;
 	}
-	if (options->command == WEIR_AGENT_DECAP &&
-		weir_check_forwarding(options, why, why_bytes)) {
+	if (weir_check_forwarding(options, why, why_bytes)) {
 		return -EINVAL;
 	}
 	return weir_check_services(options, why, why_bytes);

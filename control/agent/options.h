@@ -49,6 +49,7 @@ struct weir_agent_options { // strings point into argv
 	struct weir_address vips[WEIR_AGENT_LIST_MAX]; // VIPs that doctor checks on this host
 	uint32_t vip_count;
 	uint32_t forwardings; // bits of weir_agent_forwarding; 0: --forwarding was not given
+	const char *unknown_forwarding; // value of --forwarding that is not a mode; NULL: none
 	uint16_t gue_port;
 	uint32_t gre_key; // 0: packets with any key, or without a key
 	enum weir_agent_mode mode;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "terminal.h"
+
 const struct weir_option_word weir_xdp_modes[] = {
 	{"native", WEIR_AGENT_MODE_NATIVE, NULL},
 	{"skb", WEIR_AGENT_MODE_SKB, NULL},
@@ -121,23 +123,35 @@ int weir_take_source(const struct weir_option *option, const char *value, void *
 int weir_take_forwarding(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes) {
 	struct weir_agent_options *ret = options;
-	char list[64];
 
 	(void)option;
+	(void)why;
+	(void)why_bytes;
 	for (const struct weir_option_word *word = weir_forwardings; word->name != NULL; word++) {
 		if (strcmp(word->name, value) == 0) {
 			ret->forwardings |= weir_agent_forwarding(word->number);
 			return 0;
 		}
 	}
-	snprintf(why, why_bytes, "is not a forwarding mode; use %s",
-		weir_option_words(weir_forwardings, list, sizeof(list)));
-	return -EINVAL;
+	ret->unknown_forwarding = value; // the modes to choose from depend on the command
+	return 0;
 }
 
 int weir_check_forwarding(const struct weir_agent_options *options, char *why, size_t why_bytes) {
+	const bool is_decap = options->command == WEIR_AGENT_DECAP;
 	const uint32_t modes = options->forwardings;
+	char shown[64], list[64];
 
+	if (options->unknown_forwarding != NULL) {
+		snprintf(why, why_bytes, "--forwarding: \"%s\" is not a forwarding mode; use %s",
+			weir_terminal_text(options->unknown_forwarding, shown, sizeof(shown)),
+			weir_option_words(is_decap ? weir_decap_forwardings : weir_forwardings,
+				list, sizeof(list)));
+		return -EINVAL;
+	}
+	if (!is_decap) {
+		return 0;
+	}
 	if ((modes & weir_agent_forwarding(WEIR_FORWARDING_L2)) != 0) {
 		snprintf(why, why_bytes,
 			"--forwarding l2: packets of this mode have no outer header, and do not "

@@ -240,7 +240,9 @@ TEST(options_invalid_ones_are_named) {
 		{"decap eth0 --mode generic",
 			"--mode: \"generic\" is not known; use native or skb"},
 		{"decap eth0 --forwarding tunnel", "--forwarding: \"tunnel\" is not a forwarding "
-						   "mode; use ipip, l2, gue or gre"},
+						   "mode; use ipip, gue or gre"},
+		{"doctor eth0 --forwarding tunnel", "--forwarding: \"tunnel\" is not a forwarding "
+						    "mode; use ipip, l2, gue or gre"},
 		{"decap eth0 --forwarding l2", "do not need weir-agent decap"},
 		{"decap eth0 --forwarding ipip --gre-key 7", "--gre-key needs --forwarding gre"},
 		{"decap eth0 --gre-key 0", "is out of range; use 1 to 4294967295"},
