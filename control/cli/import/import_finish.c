@@ -138,8 +138,10 @@ char *weir_import_finish(struct weir_import *import, const struct weir_import_pl
 		free(text);
 		text = NULL;
 		if (json_array_size(import->services) == 0) {
-			weir_import_error(import, source,
-				"no virtual service that Weir can import; see the notes");
+			weir_import_error(import, source, "no virtual service %s",
+				json_array_size(import->notes) > 0
+					? "that Weir can import; see the notes"
+					: "found; check whether this is the right file");
 			break;
 		}
 		text = print(import);

@@ -287,7 +287,7 @@ static const struct refusal of_ipvs[] = {
 	{"-A -t [2001:db8::1]:80 -p -M 129\n", 1, "-M \"129\": use a prefix length from 1 to 128"},
 	{"-A -t [2001:db8::1]:80 -p -M 255.255.255.0\n", 1, "use a prefix length"},
 	{"ipvsadm --set 900 120\n", 1, "needs three timeouts"},
-	{"", 0, "no virtual service"},
+	{"", 0, "no virtual service found; check whether this is the right file"},
 };
 
 TEST(errors_have_their_line_and_a_remedy) {
