@@ -434,6 +434,30 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
+// As make_check, but without notes about settings of a check that the service does not use, because
+// it has the check of another server. Notes about errors of the source are added nevertheless.
+static json_t *make_own_check(struct weir_import *import, const struct checker *checker,
+	const struct weir_keepalived_statement *statement,
+	const struct weir_keepalived_defaults *given, const struct weir_keepalived_target *target) {
+	json_t *sink = import->sink, *notes = json_array(), *check, *note;
+	bool unused;
+	size_t i;
+
+	import->sink = notes;
+	check = make_check(import, checker, statement, given, target);
+	import->sink = sink;
+	unused = check != NULL && target->used != NULL && !json_equal(target->used, check);
+	json_array_foreach (notes, i, note) {
+		const char *kind = json_string_value(json_object_get(note, "kind"));
+
+		if (!unused || strcmp(kind, weir_import_kind_names[WEIR_IMPORT_ADJUST]) == 0) {
+			import->failed |= json_array_append(sink, note) < 0;
+		}
+	}
+	json_decref(notes);
+	return check;
+}
+
 // Returns whether Weir can convert the checker. If not, *ret_why is the reason.
 static bool is_supported(const struct checker *checker,
 	const struct weir_keepalived_statement *statement,
@@ -490,5 +514,5 @@ json_t *weir_keepalived_check(struct weir_import *import,
 				: "a service has only one health check: using another checker of "
 				  "this server");
 	}
-	return best != NULL ? make_check(import, best_checker, best, defaults, target) : NULL;
+	return best != NULL ? make_own_check(import, best_checker, best, defaults, target) : NULL;
 }

@@ -269,7 +269,8 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 		.weight = virtual->weight, .forwarding = virtual->forwarding};
 	struct weir_keepalived_target target = {.address = &backend.address,
 		.protocol = virtual->service.protocol,
-		.service_port = virtual->service.port};
+		.service_port = virtual->service.port,
+		.used = virtual->service.health_check};
 
 	if (!read_real_head(import, server, &backend)) {
 		return;

@@ -292,6 +292,22 @@ TEST(misc_check_without_a_usable_script_is_left_out) {
 	}
 }
 
+// The check of the second server is not used, so its settings need no notes; its errors do.
+TEST(checks_of_other_servers_have_no_notes) {
+	static const char text[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n"
+				   " real_server 10.0.0.1 80 {\n TCP_CHECK {\n }\n }\n"
+				   " real_server 10.0.0.2 80 {\n MISC_CHECK {\n misc_path \"/x\"\n"
+				   " connect_port x\n }\n }\n"
+				   "}\n";
+	struct lab lab = import(text, true, NULL);
+
+	assert_int_equal(notes_of_kind(&lab, "differs"), 1);
+	assert_true(has_note(&lab, "10.0.0.2")); // it has another check
+	assert_false(has_note(&lab, "MISC_CHECK"));
+	assert_true(has_note(&lab, "connect_port"));
+	done(&lab);
+}
+
 // One check of the service serves all servers, because each address becomes the placeholder.
 TEST(misc_checks_of_all_servers_are_one_check) {
 	static const char text[] = "virtual_server 2001:db8::1 80 {\n protocol TCP\n lb_kind TUN\n"
