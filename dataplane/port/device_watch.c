@@ -82,8 +82,8 @@ static int watch_interface(struct weir_device_watch *watch, const struct weir_de
 		return 0;
 	}
 	weir_log_event(log, WEIR_LOG_ERROR, ABOUT(port),
-		"port %s: interface %s was replaced: restart weir-dataplane to use the new "
-		"interface",
+		"port %s: interface %s was replaced: weir-dataplane exits, so that systemd "
+		"restarts it on the new interface",
 		port, device->interface);
 	return -ENODEV;
 }

@@ -314,6 +314,7 @@ def interface_down_and_replaced(lab):
     set_up_balancer_link(lab)
     assert dataplane.process.wait(10) == 1, dataplane.tail()
     assert dataplane.output().count("interface lb0 was re") == 2, dataplane.output()
+    assert "was replaced: weir-dataplane exits, so that systemd restarts it" in dataplane.output(), dataplane.output()
     lab.start_dataplane()
     lab.wait_ready()
     for vip in (VIP4, VIP6):
