@@ -113,7 +113,9 @@ void weir_doctor_check_restart(struct weir_doctor *doctor) {
 		const struct weir_change *change = &waiting.change[i];
 		char what[200];
 
-		if (change->kind == WEIR_CHANGE_CHANGE) {
+		if (change->kind == WEIR_CHANGE_CHANGE && strcmp(change->key, "hash_seed") == 0) {
+			snprintf(what, sizeof(what), "the new value takes effect after");
+		} else if (change->kind == WEIR_CHANGE_CHANGE) {
 			snprintf(what, sizeof(what), "%.80s is in use, %.80s takes effect after",
 				change->from, change->to);
 		} else {
