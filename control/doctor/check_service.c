@@ -46,16 +46,12 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 	struct weir_findings *findings = &doctor->findings;
 	const json_int_t workers = json_integer_value(get(dataplane, "workers"));
 	const bool attached = json_is_true(get(dataplane, "attached"));
-	const size_t stalled = json_array_size(get(dataplane, "stalled"));
+	const bool stalled = json_array_size(get(dataplane, "stalled")) > 0;
 
-	if (stalled > 0) {
-		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane",
-			"%zu of %lld worker%s stalled: the packets of their queues are lost",
-			stalled, (long long)workers, weir_plural((uint64_t)workers));
-	} else if (!attached && is(doctor->status, "level", "critical")) {
+	if (stalled || (!attached && is(doctor->status, "level", "critical"))) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
-			worst_reason(doctor->status));
-		if (strstr(worst_reason(doctor->status), "has no tables") != NULL) {
+			worst_reason(doctor->status)); // that of a stall precedes any other
+		if (!stalled && strstr(worst_reason(doctor->status), "has no tables") != NULL) {
 			return; // the finding about weir-control contains the remedy
 		}
 	} else if (workers == 0) {
