@@ -9,6 +9,7 @@
 
 #include "config_keys.h"
 #include "driver_names.h"
+#include "plural.h"
 
 // Warns about the default hash_seed, which is public: an attacker who has the seed can choose ports
 // so that all flows get the same backend.
@@ -60,8 +61,8 @@ static void warn_quorum(struct weir_json_reader *reader, const struct weir_json_
 	if (service->quorum > 1 && needed > service->backend_count) {
 		weir_json_warning(reader, &quorum,
 			"the service needs %u eligible backends to become up, but has only %u "
-			"backends: it is always down; use a smaller quorum, or add backends",
-			needed, service->backend_count);
+			"backend%s: it is always down; use a smaller quorum, or add backends",
+			needed, service->backend_count, weir_plural(service->backend_count));
 	}
 }
 

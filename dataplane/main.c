@@ -110,8 +110,8 @@ static void log_refusals(struct context *context) {
 		return;
 	}
 	weir_log_write(context->log, WEIR_LOG_WARN,
-		"refused to attach pid %d of user %u (%" PRIu64
-		" attempts refused so far): only root and --control-user can attach",
+		"refused to attach pid %d of user %u (attempts refused so far: %" PRIu64
+		"): only root and --control-user can attach",
 		(int)refusals.last_pid, (unsigned int)refusals.last_uid, refusals.total);
 	context->refusals_logged_ms = now;
 }

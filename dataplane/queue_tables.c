@@ -232,9 +232,9 @@ static void log_differences(
 	// After a failed change, differences are expected.
 	if (others > 0 && !table->changed && !table->failed) {
 		weir_log_write(tables->log, WEIR_LOG_WARN,
-			"port %s: %u of %u entries of the RSS redirection table (RETA) were "
-			"changed externally or by a device reset; restoring entries",
-			table->port, others, entries);
+			"port %s: %u of %u entries of the RSS redirection table (RETA) %s changed "
+			"externally or by a device reset; restoring entries",
+			table->port, others, entries, others == 1 ? "was" : "were");
 	}
 	table->changed = others > 0;
 }

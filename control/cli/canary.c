@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "duration.h"
+#include "plural.h"
 #include "show.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
@@ -264,9 +265,10 @@ static void show_plan(const struct weir_cli *cli, json_t *result) {
 	weir_show_table(out, json_object_get(result, "steps"), columns, COUNT(columns), "no steps");
 	fprintf(out,
 		"FLOWS: expected new flows per minute of this backend; the service had %lld new "
-		"flows in the last minute.\n"
+		"flow%s in the last minute.\n"
 		"Errors and latency of the backend are unknown until it has flows.\n",
-		(long long)integer(result, "flows"));
+		(long long)integer(result, "flows"),
+		weir_plural((uint64_t)integer(result, "flows")));
 	if (weight == 0) {
 		fprintf(out,
 			"The configured weight is 0: a promoted backend keeps the weight of the "

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "counters.h"
+#include "plural.h"
 #include "show.h"
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
@@ -265,8 +266,8 @@ static void redraw(FILE *out, const char *text) {
 		text += line + (text[line] == '\n');
 	}
 	if (*text) {
-		snprintf(rest, sizeof(rest), "%u more lines: see weirctl top",
-			weir_show_lines(text));
+		snprintf(rest, sizeof(rest), "%u more line%s: see weirctl top",
+			weir_show_lines(text), weir_plural(weir_show_lines(text)));
 		fprintf(out, "%.*s\033[K", size.ws_col, rest);
 	}
 	fputs("\033[J", out);

@@ -85,7 +85,8 @@ static int steer(struct weir_daemon *daemon) {
 	daemon->leaving_ns = changes.leaving > 0 ? weir_daemon_now_ns() + LEAVING_NS : 0;
 	if (changes.added + changes.deleted > 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
-			"XDP VIP maps: %u entries added, %u deleted, %u in total, of which %u for "
+			"XDP VIP maps: entries added: %u, deleted: %u, in total: %u, of which %u "
+			"for "
 			"open connections of removed binds",
 			changes.added, changes.deleted, changes.keys + changes.leaving,
 			changes.leaving);

@@ -15,6 +15,7 @@
 
 #include "driver_names.h"
 #include "netdev.h"
+#include "plural.h"
 #include "port_statistics.h"
 
 #define FRAME_BYTES 18u // Ethernet header and FCS, as counted by DPDK
@@ -169,8 +170,10 @@ static int configure(const struct weir_device_plan *plan, const struct rte_eth_d
 				  : WEIR_BUCKETING_RSS_HASH;
 	if (r < 0) {
 		return refuse(why, why_bytes, r,
-			"device %s: cannot configure %u receive and %u transmit queues: %s",
-			device->name, device->rx_queues, device->tx_queues, strerror(-r));
+			"device %s: cannot configure %u receive queue%s and %u transmit queue%s: "
+			"%s",
+			device->name, device->rx_queues, weir_plural(device->rx_queues),
+			device->tx_queues, weir_plural(device->tx_queues), strerror(-r));
 	}
 	return set_mtu(plan, device, why, why_bytes);
 }

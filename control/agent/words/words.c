@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "foreign_descriptors.h"
+#include "plural.h"
 
 struct weir_word_client {
 	struct weir_word_service *service;
@@ -338,12 +339,13 @@ void weir_words_status_write(const json_t *status, FILE *out) {
 
 		fprintf(out,
 			"service    %s of %s: %s, %" JSON_INTEGER_FORMAT
-			" requests, %" JSON_INTEGER_FORMAT " refused, %" JSON_INTEGER_FORMAT
+			" request%s, %" JSON_INTEGER_FORMAT " refused, %" JSON_INTEGER_FORMAT
 			" postponed\n",
 			json_string_value(json_object_get(service, "service")),
 			user != NULL && user[0] != '\0' ? user : "root",
 			json_string_value(json_object_get(service, "word")),
-			number_of(service, "requests"), number_of(service, "refused"),
-			number_of(service, "postponed"));
+			number_of(service, "requests"),
+			weir_plural((uint64_t)number_of(service, "requests")),
+			number_of(service, "refused"), number_of(service, "postponed"));
 	}
 }

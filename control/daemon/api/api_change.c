@@ -15,6 +15,7 @@
 #include "api_counters.h"
 #include "api_show.h"
 #include "daemon.h"
+#include "plural.h"
 #include "totals.h"
 
 #define INTERVAL_MAX_MS 604800000.0 // a week
@@ -56,9 +57,10 @@ json_t *weir_json_warnings(
 	}
 	if (service.on_backups && !state->backup && service.eligible > 0) {
 		snprintf(text, sizeof(text),
-			"service %s runs on its backups: %u of %u primary backends eligible",
+			"service %s runs on its backups: %u of %u primary backend%s eligible",
 			state->service, service.eligible - service.backups_eligible,
-			service.backends - service.backups);
+			service.backends - service.backups,
+			weir_plural(service.backends - service.backups));
 		return json_pack("[s]", text);
 	}
 	if (service.eligible > 0) {

@@ -71,9 +71,9 @@ static json_t *json_warnings(
 	}
 	if (state->on_backups) {
 		snprintf(text, sizeof(text),
-			"runs on its backups: %u of %u primary backends eligible",
-			state->eligible - state->backups_eligible,
-			state->backends - state->backups);
+			"runs on its backups: %u of %u primary backend%s eligible",
+			state->eligible - state->backups_eligible, state->backends - state->backups,
+			weir_plural(state->backends - state->backups));
 		json_array_append_new(warnings, json_string(text));
 	}
 	warn_of_removal(state, warnings);

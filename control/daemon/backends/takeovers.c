@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "plural.h"
+
 static void describe(const struct weir_service_state *service, char *text, size_t bytes) {
 	uint32_t primaries = service->backends - service->backups;
 	uint32_t eligible = service->eligible - service->backups_eligible;
@@ -10,8 +12,8 @@ static void describe(const struct weir_service_state *service, char *text, size_
 	if (primaries == 0) {
 		snprintf(text, bytes, "the service has no primary backends");
 	} else {
-		snprintf(text, bytes, "%u of %u primary backends %s eligible", eligible, primaries,
-			eligible == 1 ? "is" : "are");
+		snprintf(text, bytes, "%u of %u primary backend%s %s eligible", eligible, primaries,
+			weir_plural(primaries), eligible == 1 || primaries == 1 ? "is" : "are");
 	}
 }
 

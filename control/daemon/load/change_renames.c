@@ -166,10 +166,13 @@ int weir_change_renames_warn(const struct weir_change_costs_of *of,
 		r = look_at_change(&search, &difference->change[i]);
 	}
 	if (r == 0 && search.warned > WEIR_CHANGE_RENAMES_MOST) {
+		const uint32_t hidden = search.warned - WEIR_CHANGE_RENAMES_MOST;
+
 		snprintf(more.reason, sizeof(more.reason),
-			"%u more backends get new flows, although they got no new flows under "
-			"their previous names",
-			search.warned - WEIR_CHANGE_RENAMES_MOST);
+			"%u more backend%s new flows, although %s", hidden,
+			hidden == 1 ? " gets" : "s get",
+			hidden == 1 ? "it got no new flows under its previous name"
+				    : "they got no new flows under their previous names");
 		r = weir_config_add_warning(errors, &more);
 	}
 	free(search.places);

@@ -402,7 +402,7 @@ TEST(a_service_that_runs_on_its_backups_is_a_warning) {
 					       "backend": "w-1"}));
 	assert_non_null(
 		strstr(json_string_value(json_array_get(json_object_get(result, "warnings"), 0)),
-			"service web runs on its backups: 0 of 1 primary backends eligible"));
+			"service web runs on its backups: 0 of 1 primary backend eligible"));
 	json_decref(result);
 	expect(web, NULL, "warning", "1 of 2 services on backups: web");
 	expect(web, "dns", "ok", "");
