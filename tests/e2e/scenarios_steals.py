@@ -24,7 +24,7 @@ SELDOM = {"interval_ms": 500, "inactive_interval_ms": 500, "timeout_ms": 80}
 BACKLOG = 8  # backlog of web-1's listening socket; its server is stopped
 # Time for the first clients to connect. Control usually gets the report of a full queue after this
 # time.
-FIRST_SECONDS = 0.2
+FIRST_SECONDS = 20
 # Backlog of the other backends' sockets. All connections that leave web-1 can arrive at the same
 # time.
 ROOM = 64
@@ -126,10 +126,10 @@ class Client:
 class Clients:
     """Real TCP clients, each with its own id. `count` clients connect within `seconds`, to the
     VIPs in turn. If `first` is set, this number of clients connect first, and the remaining
-    clients when these are connected."""
+    clients when full() is true."""
     numbers = itertools.count(1)
 
-    def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0):
+    def __init__(self, namespace, count, seconds, vips=(VIP4,), first=0, full=None):
         self.poll, self.all, self.open = select.epoll(), [], {}
         targets = [vips[i % len(vips)] for i in range(count)]
         with namespace.inside():
@@ -137,8 +137,8 @@ class Clients:
                                    socket.SOCK_STREAM | socket.SOCK_NONBLOCK) for vip in targets]
         start = time.monotonic()
         for i, sock in enumerate(socks):
-            if i == first:
-                self.run(FIRST_SECONDS, Clients.all_connected)
+            if i == first and full:
+                self.run(FIRST_SECONDS, lambda _: full())
             due = start + i * seconds / count
             self.run(max(0, due - time.monotonic()))
             # needed if run() returned early because all clients had their answers
@@ -437,6 +437,11 @@ def lying_agent(lab):
         yield agent_of, Liar(lab, agent_of[1])
 
 
+def queue_length(lab):
+    """Returns the number of connections in the accept queue of web-1."""
+    return int(lab.namespaces["b1"].run("ss", "-Htln", f"sport = :{PORT}").split()[1])
+
+
 def steal_counts(lab):
     [row] = lab.api("flow.steals", service="ids")["services"]
     return row
@@ -508,7 +513,9 @@ def connections_stay_at_a_server_that_is_slow_for_a_moment(lab):
             liar.requests = 0
             lab.programs["ids-1"].signal(signal.SIGSTOP)
             first = (BACKLOG + 1) * len(BACKENDS)
-            clients = Clients(lab.client, first + 3 * len(BACKENDS), 0.04, first=first)
+            # A SYN that arrives before the queue is full is answered, and its connection is not half-open.
+            clients = Clients(lab.client, first + 3 * len(BACKENDS), 0.04, first=first,
+                              full=lambda: queue_length(lab) > BACKLOG)
             values["accept_queue"] = BACKLOG + 1
             clients.run(again_after, lambda _: liar.requests > 0)
             asked, waited = liar.requests, time.monotonic() - clients.all[first].began
