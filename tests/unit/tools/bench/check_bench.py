@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs every case of weir-bench with small numbers. Checks the JSON and the exit codes."""
 import json
+import math
 import subprocess
 import sys
 import unittest
@@ -87,7 +88,8 @@ class Bench(unittest.TestCase):
         self.assertEqual(result["established_lost"], 0)
         self.assertEqual(result["established_kept"], 5000)
         self.assertGreater(result["cycles_per_established_alone"], 0)
-        self.assertGreater(result["ratio"], 0)
+        # of two differences of times, so it may be below 0 on a busy machine
+        self.assertTrue(math.isfinite(result["ratio"]))
 
     def test_repeats(self):
         for case in ("established", "new", "syn-flood", "mixed"):
@@ -103,7 +105,7 @@ class Bench(unittest.TestCase):
             if case == "syn-flood":
                 self.assertGreater(repeated["cycles_per_established_alone"], 0)
                 self.assertGreater(repeated["cycles_per_syn"], 0)
-                self.assertGreater(repeated["ratio"], 0)
+                self.assertTrue(math.isfinite(repeated["ratio"]))
         self.assertNotIn("repeated", measure())
 
     def test_mixed(self):
