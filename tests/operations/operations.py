@@ -124,18 +124,21 @@ class Operations:
         return f"{kind} {text}", action
 
     def choose_drain_host(self, kind):
-        """Drain all backends of a host, in all services, or make them ready."""
+        """Drain all backends of a host, in all services, put them into maintenance, or make them ready."""
         host = self.chance.choice(sorted(self.any_service().backends))
-        verb = self.chance.choice(("drain", "ready"))
+        verb = self.chance.choice(("drain", "drain", "maintenance", "ready", "ready"))
         more = self.any_deadline() if verb == "drain" else {}
 
         def action():
             self.lab.api("host." + verb, address=address(host), **more)
-            for service in self.model.services.values():
-                backend = service.backends.get(host)
-                if backend is None:
-                    continue
-                if verb == "ready" and backend.drained:
+            services = [service for service in self.model.services.values() if host in service.backends]
+            is_out = all(service.backends[host].admin == "maintenance" and not service.backends[host].drained
+                         for service in services)
+            for service in services:
+                backend = service.backends[host]
+                if verb == "maintenance":
+                    backend.admin, backend.drained = "maintenance", False
+                elif verb == "ready" and (backend.drained or is_out):
                     backend.admin, backend.drained = "ready", False
                 elif verb == "drain" and (backend.drained or backend.admin != "maintenance"):
                     backend.admin, backend.drained = "drain", True
