@@ -79,8 +79,8 @@ static const struct weir_config *config_at(const struct weir_config *running,
 	uint32_t packet = 0;
 
 	for (uint32_t i = 0; i < options->changes; i++) {
-		bool before = change[i].packet < change[c].packet ||
-			      (change[i].packet == change[c].packet && i < c);
+		bool before = i < c ? change[i].packet <= change[c].packet
+				    : change[i].packet < change[c].packet;
 
 		if (later[i] != NULL && before && change[i].packet >= packet) {
 			packet = change[i].packet;
