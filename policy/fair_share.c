@@ -42,7 +42,7 @@ static uint32_t key(struct weir_policy_client *client, struct weir_policy_backen
 }
 
 // Recomputes base from the least V of the candidates that are not at their limit of active flows;
-// with more than WEIR_POLICY_EXACT candidates, from the last V that was chosen.
+// with more than WEIR_POLICY_EXACT candidates, from the V of the last chosen backend.
 static void rebase(
 	struct weir_policy_worker *worker, struct weir_policy_client *client, uint64_t now_ns) {
 	uint64_t least = UINT64_MAX;

@@ -28,10 +28,11 @@
 // permutation reaches the slot.
 
 #define SWEEP_COST 4u
-// Number of positions inspected together with few backends: one per bit of a mask
+// Number of positions inspected at once if there are fewer than MANY backends: one per bit of a
+// mask
 #define AHEAD_FEW 32u
-// Number of positions inspected together with at least MANY backends. The number is small, because
-// other backends soon take the inspected slots.
+// Number of positions inspected at once if there are at least MANY backends. The number is small,
+// because other backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
 // The last slots / LAST_SHARE slots, at most LAST_MAX, are found in reverse. This value is about

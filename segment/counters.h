@@ -107,7 +107,7 @@
 	X(timed_out, FLOWS, "timed_out_flows", "Flows ended by a timeout.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
 	X(errors, FLOWS, "failed_flows", \
-		"Flows counted as errors: still half-open when they timed out.") \
+		"TCP flows counted as errors: still half-open when they timed out.") \
 	X(spilled, FLOWS, "spilled_flows", \
 		"New flows sent to a backend that was already at max_active_flows.") \
 	X(rejected, FLOWS, "rejected_flows", \

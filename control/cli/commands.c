@@ -443,7 +443,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
 	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
-	{"canary", "show", "SERVICE", "show the canary of a service; compare the backend's errors and latency with the others", NULL,
+	{"canary", "show", "SERVICE", "show the canary of a service, and its errors and latency beside those of other backends", NULL,
 	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
 	 false},
 	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
@@ -614,7 +614,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show the health history of backends, with reasons",
-	 "The history has the last 1,024 changes of all backends since weir-control was started.\n"
+	 "The history has the last 1,024 changes of all backends and services.\n"
 	 "SERVICE/ selects all backends of a service.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weirctl policy compare: shows the recorded flows of a service, replayed by weir-control through
-// every policy that needs no reports.
+// weirctl policy compare: shows how each policy that needs no reports distributes the recorded
+// flows of a service. weir-control records and replays the flows.
 #pragma once
 
 #include "command.h"

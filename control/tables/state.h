@@ -515,7 +515,7 @@ struct weir_tables {
 	weir_tables_find_hop_fn find_hop; // callback that finds next hops; NULL = none
 	void *find_context;
 	struct weir_rebuild *rebuild; // rebuild in progress; NULL = none
-	// id of the service with which the search for the next rebuild begins
+	// id of the service with which the search for the next selection to rebuild begins
 	uint16_t rebuild_next;
 	uint64_t slots_written; // number of slots written by the builders of selections
 	uint64_t epoch; // epoch of the last bound segment

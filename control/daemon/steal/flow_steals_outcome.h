@@ -26,7 +26,8 @@
 	X(LATE, "late", "agent or worker: the request arrived after its deadline") \
 	X(NO_WORKER, "no_worker", "the worker did not answer") \
 	X(ABANDONED, "abandoned", \
-		"interrupted by a reload of the service, or by the exit of weir-dataplane")
+		"interrupted by a reload that changed the service, or by the exit of " \
+		"weir-dataplane")
 
 enum weir_flow_steal_outcome {
 #define X(name, key, text) WEIR_FLOW_STEAL_##name,
