@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 24
-#define READ_TIMEOUT_S 20
+#define READ_TIMEOUT_S 30
 
 uint64_t lab_now_ms(void) {
 	struct timespec now;
