@@ -428,27 +428,30 @@ static bool read_payload(struct weir_json_reader *reader, const struct weir_json
 	return true;
 }
 
-// Writes the text with the escapes of JSON.
-static void format_payload(
-	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
-	static const char raw[] = "\t\r\n\"\\", escaped[] = "trn\"\\";
+// Writes a text with the escapes of JSON.
+static void escape(const char *raw, char *text, size_t bytes) {
+	static const char plain[] = "\t\r\n\"\\", escaped[] = "trn\"\\";
 	size_t used = 0;
 
-	for (const char *c = from + key->offset; *c != '\0' && used + 3 < bytes; c++) {
-		const char *special = strchr(raw, *c);
+	for (; *raw != '\0' && used + 3 < bytes; raw++) {
+		const char *special = strchr(plain, *raw);
 
 		if (special != NULL) {
 			text[used++] = '\\';
 		}
-		text[used++] = special != NULL ? escaped[special - raw] : *c;
+		text[used++] = special != NULL ? escaped[special - plain] : *raw;
 	}
 	text[used] = '\0';
+}
+
+static void format_payload(
+	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
+	escape(from + key->offset, text, bytes);
 }
 
 // Writes the words of a command. A word that would be ambiguous is in quotes.
 static void format_command(
 	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
-	static const struct weir_json_key whole = {0};
 	uint64_t count = weir_json_load(from + key->offset2, key->type->bytes2);
 	const char *word = from + key->offset;
 	char shown[2 * WEIR_CONFIG_WORD_BYTES];
@@ -459,7 +462,7 @@ static void format_command(
 		const char *quote =
 			word[strcspn(word, " \"\\")] != '\0' || *word == '\0' ? "\"" : "";
 
-		format_payload(&whole, word, shown, sizeof(shown));
+		escape(word, shown, sizeof(shown));
 		used += (size_t)snprintf(text + used, bytes - used, "%s%s%s%s", i > 0 ? " " : "",
 			quote, shown, quote);
 		word += strlen(word) + 1;
