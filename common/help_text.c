@@ -232,3 +232,10 @@ const char *weir_help_text(const struct weir_option_list *list, const struct wei
 		strchr(help->examples, '\n') != NULL ? "Examples: " : "Example: ", help->examples);
 	return buffer;
 }
+
+const char *weir_help_words(const char *program, const char *command, char *buffer, size_t bytes) {
+	snprintf(buffer, bytes, "%s %.*s%s--help", program,
+		command != NULL ? (int)strcspn(command, " ") : 0, command != NULL ? command : "",
+		command != NULL ? " " : "");
+	return buffer;
+}

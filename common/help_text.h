@@ -29,3 +29,7 @@ const char *weir_help_text(const struct weir_option_list *list, const struct wei
 // options are shown, in addition to the options that all commands have. Returns buffer.
 const char *weir_help_options(
 	const struct weir_option_list *list, uint32_t groups, char *buffer, size_t bytes);
+
+// Write the command line that prints the help of a command, such as "weir-agent run --help".
+// command: begins with the name of the command; NULL = the help of the program. Returns buffer.
+const char *weir_help_words(const char *program, const char *command, char *buffer, size_t bytes);

@@ -312,11 +312,8 @@ static const char *line_of(
 }
 
 const char *weir_agent_help_words(int command, char *buffer, size_t bytes) {
-	const char *name = command >= 0 ? commands[command].name : "";
-
-	snprintf(buffer, bytes, "weir-agent %.*s%s--help", (int)strcspn(name, " "), name,
-		command >= 0 ? " " : "");
-	return buffer;
+	return weir_help_words(
+		"weir-agent", command >= 0 ? commands[command].name : NULL, buffer, bytes);
 }
 
 const char *weir_agent_help(int command, char *buffer, size_t bytes) {

@@ -104,11 +104,8 @@ const char *weir_sim_help(enum weir_sim_command command, char *buffer, size_t by
 }
 
 const char *weir_sim_help_words(enum weir_sim_command command, char *buffer, size_t bytes) {
-	const char *name = command < WEIR_SIM_COMMAND_COUNT ? commands[command].name : "";
-
-	snprintf(buffer, bytes, "weir-sim %.*s%s--help", (int)strcspn(name, " "), name,
-		name[0] != '\0' ? " " : "");
-	return buffer;
+	return weir_help_words("weir-sim",
+		command < WEIR_SIM_COMMAND_COUNT ? commands[command].name : NULL, buffer, bytes);
 }
 
 const char *weir_sim_format_name(enum weir_sim_format format) {
