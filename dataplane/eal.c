@@ -14,6 +14,7 @@
 #include <rte_eal.h>
 #include <rte_errno.h>
 
+#include "append.h"
 #include "dpdk_log.h"
 #include "hash.h"
 
@@ -61,18 +62,6 @@ void weir_eal_arguments_free(char **arguments) {
 
 // --- lcores -------------------------------------------------------------------------------
 
-static void append(char *text, size_t bytes, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void append(char *text, size_t bytes, const char *format, ...) {
-	size_t length = strlen(text);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text + length, bytes - length, format, args);
-	va_end(args);
-}
-
 // Returns true if a thread of this process can run on a CPU. ours: the CPUs in the affinity of the
 // process, which the function restores. The CPU may be outside the affinity of the process: systemd
 // leaves out CPUs that the kernel isolates (isolcpus), but such CPUs are meant for workers.
@@ -106,11 +95,11 @@ static int add_lcores(
 	}
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (CPU_ISSET(cpu, &ours)) {
-			append(text, sizeof(text), "%s%d", comma, cpu);
+			weir_append(text, sizeof(text), "%s%d", comma, cpu);
 			comma = ",";
 		}
 	}
-	append(text, sizeof(text), ")");
+	weir_append(text, sizeof(text), ")");
 	for (uint32_t w = 0; w < workers->count; w++) {
 		uint16_t cpu = workers->cores[w];
 
@@ -122,7 +111,7 @@ static int add_lcores(
 				w, cpu);
 			return -EINVAL;
 		}
-		append(text, sizeof(text), ",%u@%u", weir_eal_lcore(w), cpu);
+		weir_append(text, sizeof(text), ",%u@%u", weir_eal_lcore(w), cpu);
 	}
 	add(list, "--lcores=%s", text);
 	add(list, "--main-lcore=0");

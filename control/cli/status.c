@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "append.h"
 #include "clocks.h"
 #include "glance.h"
 #include "processes.h"
@@ -205,10 +206,8 @@ static bool append_reasons(const json_t *status, int level, char *text, size_t b
 	size_t i;
 
 	json_array_foreach (json_object_get(status, "reasons"), i, reason) {
-		size_t used = strlen(text);
-
 		if (level_of(reason) == level) {
-			snprintf(text + used, bytes - used, "%s%s", used > 0 ? "; " : "",
+			weir_append(text, bytes, "%s%s", text[0] != '\0' ? "; " : "",
 				json_string_value(json_object_get(reason, "text")));
 			any = true;
 		}

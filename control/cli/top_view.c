@@ -2,10 +2,10 @@
 #include "top_view.h"
 
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "append.h"
 #include "show_narrow.h"
 #include "stats.h"
 #include "terminal.h"
@@ -260,8 +260,8 @@ static void print_events(FILE *out, const json_t *view, uint32_t width) {
 	json_array_foreach (json_object_get(view, "events"), i, event) {
 		json_t *row = json_copy(event);
 
-		if (json_is_null(
-			    json_object_get(row, "to"))) { // of a service: "up", "down", "drain"
+		if (json_is_null(json_object_get(row, "to"))) {
+			// of a service: "up", "down", "drain"
 			json_object_set(row, "to", json_object_get(row, "source"));
 		} else {
 			name_source(row);
@@ -298,16 +298,6 @@ static const char *level_of(const json_t *status) {
 	return level[0] != '\0' ? level : "ok";
 }
 
-__attribute__((format(printf, 3, 4))) static void append(
-	char *text, size_t bytes, const char *format, ...) {
-	size_t used = strlen(text);
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(text + used, bytes - used, format, arguments);
-	va_end(arguments);
-}
-
 // Append the texts of the status's reasons, the worst first. except: text of a reason to leave out.
 // separator: is written before the first text.
 static void append_reasons(
@@ -322,7 +312,7 @@ static void append_reasons(
 			const char *said = text_of(reason, "text");
 
 			if (strcmp(level_of(reason), levels[k]) == 0 && strcmp(said, except) != 0) {
-				append(text, bytes, "%s%s", separator,
+				weir_append(text, bytes, "%s%s", separator,
 					weir_terminal_text(said, shown, sizeof(shown)));
 				separator = "; ";
 			}
@@ -349,26 +339,28 @@ static void describe_outage(
 	if (json_is_false(json_object_get(control, "answers"))) {
 		const bool silent = strstr(why, "does not answer") != NULL;
 
-		append(text, bytes, "weir-control %s since %s",
+		weir_append(text, bytes, "weir-control %s since %s",
 			silent ? "has not answered" : "has been down",
 			clock_text(outage->since, since));
 		if (!silent && strcmp(why, "weir-control is not running") != 0) {
-			append(text, bytes, " (%s)", weir_terminal_text(why, shown, sizeof(shown)));
+			weir_append(text, bytes, " (%s)",
+				weir_terminal_text(why, shown, sizeof(shown)));
 		}
 		append_reasons(status, why, "; ", text, bytes);
 	} else {
-		append(text, bytes, "no new values since %s", clock_text(outage->since, since));
+		weir_append(
+			text, bytes, "no new values since %s", clock_text(outage->since, since));
 		append_reasons(status, "", ": ", text, bytes);
 		if (strcmp(level_of(status), "ok") == 0) {
-			append(text, bytes, ": %s",
+			weir_append(text, bytes, ": %s",
 				weir_terminal_text(outage->why, shown, sizeof(shown)));
 		}
 	}
 	if (outage->figures != 0) {
-		append(text, bytes, "; values shown are from %s",
+		weir_append(text, bytes, "; values shown are from %s",
 			clock_text(outage->figures, since));
 	}
-	append(text, bytes, "; trying again");
+	weir_append(text, bytes, "; trying again");
 }
 
 void weir_top_banner(
@@ -380,7 +372,7 @@ void weir_top_banner(
 		json_array_size(json_object_get(status, "reasons")) == 0) {
 		return;
 	}
-	append(banner, bytes,
+	weir_append(banner, bytes,
 		"%s: ", outage->since != 0 && strcmp(level, "ok") == 0 ? "unknown" : level);
 	for (char *c = banner; *c != '\0'; c++) {
 		*c = (char)toupper((unsigned char)*c);
@@ -558,11 +550,11 @@ static void put_backends(
 
 		snprintf(rest, sizeof(rest), "... ");
 		if (above > 0) {
-			append(rest, sizeof(rest), "%u more above (k)%s", above,
+			weir_append(rest, sizeof(rest), "%u more above (k)%s", above,
 				below > 0 ? ", " : "");
 		}
 		if (below > 0) {
-			append(rest, sizeof(rest), "%u more below (j)", below);
+			weir_append(rest, sizeof(rest), "%u more below (j)", below);
 		}
 		put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
 	}

@@ -86,8 +86,7 @@ static int steer(struct weir_daemon *daemon) {
 	if (changes.added + changes.deleted > 0) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
 			"XDP VIP maps: entries added: %u, deleted: %u, in total: %u, of which %u "
-			"for "
-			"open connections of removed binds",
+			"for open connections of removed binds",
 			changes.added, changes.deleted, changes.keys + changes.leaving,
 			changes.leaving);
 	}

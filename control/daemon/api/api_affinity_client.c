@@ -10,6 +10,7 @@
 #include "api_affinity.h"
 #include "api_backend.h"
 #include "api_commands.h"
+#include "append.h"
 
 #define PREFIX_BYTES (INET6_ADDRSTRLEN + 4)
 
@@ -27,23 +28,23 @@ static void explain_hash(const struct weir_lookup_result *result,
 	const struct weir_service_state *service, enum weir_api_affinity affinity, bool by_worker,
 	char *why) {
 	if (affinity == WEIR_API_AFFINITY_TABLE) {
-		weir_api_explain(
-			why, "nothing is remembered, because flow_table.affinity_sources is 0: ");
+		weir_append(why, WEIR_API_WHY_BYTES,
+			"nothing is remembered, because flow_table.affinity_sources is 0: ");
 	} else {
-		weir_api_explain(why, "nothing is remembered with policy maglev: ");
+		weir_append(why, WEIR_API_WHY_BYTES, "nothing is remembered with policy maglev: ");
 	}
 	if (by_worker) {
-		weir_api_explain(why,
+		weir_append(why, WEIR_API_WHY_BYTES,
 			"the hash of the address selects a backend of the worker's subset, and the "
 			"worker of the next flow is not known");
 		return;
 	}
-	weir_api_explain(why, "the hash of the address selects ");
+	weir_append(why, WEIR_API_WHY_BYTES, "the hash of the address selects ");
 	if (service->slots > 0) {
-		weir_api_explain(
-			why, "slot %u of %u", result->response.source.slot, service->table_slots);
+		weir_append(why, WEIR_API_WHY_BYTES, "slot %u of %u", result->response.source.slot,
+			service->table_slots);
 	} else {
-		weir_api_explain(why, "the backend");
+		weir_append(why, WEIR_API_WHY_BYTES, "the backend");
 	}
 }
 
@@ -67,22 +68,24 @@ static void explain_entry(const struct weir_tables *tables, const struct weir_me
 	const char *reason = exists ? reason_of(&backend) : NULL;
 
 	if (response->source.found && response->source.entry == WEIR_SOURCE_ENTRY_KNOWN) {
-		weir_api_explain(why, "remembered");
+		weir_append(why, WEIR_API_WHY_BYTES, "remembered");
 		if (exists && backend.limit > 0 &&
 			weir_tables_backend_flows(tables, backend.id) >= backend.limit) {
-			weir_api_explain(why,
+			weir_append(why, WEIR_API_WHY_BYTES,
 				"; the backend is at max_active_flows: a new flow gets another "
 				"backend, and the client stays remembered");
 		}
 		return;
 	}
 	if (response->source.found) {
-		weir_api_explain(why, "the remembered backend takes no new flows%s%s; ",
+		weir_append(why, WEIR_API_WHY_BYTES,
+			"the remembered backend takes no new flows%s%s; ",
 			reason != NULL ? ": " : "", reason != NULL ? reason : "");
 	} else {
-		weir_api_explain(why, "nothing is remembered; ");
+		weir_append(why, WEIR_API_WHY_BYTES, "nothing is remembered; ");
 	}
-	weir_api_explain(why, "policy %s selects a backend when the client's next flow begins",
+	weir_append(why, WEIR_API_WHY_BYTES,
+		"policy %s selects a backend when the client's next flow begins",
 		weir_policy_name((enum weir_policy)service->policy));
 }
 
@@ -169,15 +172,13 @@ static void write_prefix(const struct weir_policy_settings *settings,
 	const unsigned int most = client->family == 4 ? 32 : 128;
 	const unsigned int bits = client_bits(settings, client->family);
 	struct weir_address prefix = *client;
-	size_t used;
 
 	for (unsigned int i = bits; i < most; i++) {
 		prefix.bytes[i / 8] &= (uint8_t)~(0x80u >> i % 8);
 	}
 	weir_address_format(&prefix, text, PREFIX_BYTES);
-	used = strlen(text);
 	if (bits < most) {
-		snprintf(text + used, PREFIX_BYTES - used, "/%u", bits);
+		weir_append(text, PREFIX_BYTES, "/%u", bits);
 	}
 }
 

@@ -14,6 +14,7 @@
 #include "api_shed.h"
 #include "api_show.h"
 #include "api_text.h"
+#include "append.h"
 #include "daemon.h"
 #include "plural.h"
 
@@ -122,16 +123,14 @@ static void describe_affinity(const struct weir_daemon *daemon, const struct wei
 	char *object, char *value) {
 	const char *service = weir_api_text(call, "service");
 	const char *client = weir_api_text(call, "client");
-	size_t used;
 
 	if (weir_api_text(call, "backend") != NULL) {
 		describe_backend(daemon, call, WEIR_API_AUDIT_AFFINITY, object, value);
 	} else {
 		snprintf(object, WEIR_AUDIT_OBJECT_BYTES, "%s", service != NULL ? service : "");
 	}
-	used = strlen(object);
 	if (client != NULL) {
-		snprintf(object + used, WEIR_AUDIT_OBJECT_BYTES - used, " %s", client);
+		weir_append(object, WEIR_AUDIT_OBJECT_BYTES, " %s", client);
 	}
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "api_request.h"
+#include "append.h"
 #include "daemon.h"
 #include "nearest.h"
 
@@ -288,28 +289,25 @@ bool weir_api_capture_filter(
 
 // Append a value of the filter to the text, after a space.
 static void append_value(char *text, const json_t *value) {
-	const size_t used = strlen(text), bytes = WEIR_AUDIT_OBJECT_BYTES - used;
 	char *other;
 
 	if (json_is_string(value)) {
-		snprintf(text + used, bytes, " %s", json_string_value(value));
+		weir_append(text, WEIR_AUDIT_OBJECT_BYTES, " %s", json_string_value(value));
 		return;
 	}
 	other = json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY);
-	snprintf(text + used, bytes, " %s", other != NULL ? other : "");
+	weir_append(text, WEIR_AUDIT_OBJECT_BYTES, " %s", other != NULL ? other : "");
 	free(other);
 }
 
 void weir_api_capture_name(const struct weir_api_call *call, char *ret) {
 	json_t *filter = json_object_get(weir_api_request(call), "filter"), *value, *element;
 	const char *key;
-	size_t i, used;
+	size_t i;
 
 	ret[0] = '\0';
 	json_object_foreach (filter, key, value) {
-		used = strlen(ret);
-		snprintf(ret + used, WEIR_AUDIT_OBJECT_BYTES - used, "%s%s", used > 0 ? ", " : "",
-			key);
+		weir_append(ret, WEIR_AUDIT_OBJECT_BYTES, "%s%s", ret[0] != '\0' ? ", " : "", key);
 		if (!json_is_array(value)) {
 			append_value(ret, value);
 		}

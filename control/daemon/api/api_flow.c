@@ -14,6 +14,7 @@
 #include "api_binds.h"
 #include "api_commands.h"
 #include "api_show.h"
+#include "append.h"
 #include "daemon.h"
 #include "duration.h"
 #include "flow_state.h"
@@ -69,23 +70,24 @@ static void explain_backend(
 	const char *what = weir_backend_unusable_reason(backend);
 
 	if (what != NULL) {
-		weir_api_explain(why, "; backend %s: %s", what,
+		weir_append(why, WEIR_API_WHY_BYTES, "; backend %s: %s", what,
 			backend->in_selection && !backend->leaving
 				? "gets new flows only because of panic mode"
 				: flow_outcome(backend, state, others));
 	} else if (!backend->in_selection) {
-		weir_api_explain(
-			why, backend->backup
-				     ? "; backend is a backup: only existing flows continue while "
-				       "enough other backends are eligible"
-				     : "; backend gets no new flows");
+		weir_append(why, WEIR_API_WHY_BYTES,
+			backend->backup
+				? "; backend is a backup: only existing flows continue while "
+				  "enough other backends are eligible"
+				: "; backend gets no new flows");
 	}
 }
 
 static void explain_missing(const struct weir_lookup_result *result, char *why) {
 	for (uint32_t worker = 0; worker < result->workers; worker++) {
 		if (!weir_lookup_responded(result, worker)) {
-			weir_api_explain(why, "; no response from worker %u", worker);
+			weir_append(
+				why, WEIR_API_WHY_BYTES, "; no response from worker %u", worker);
 		}
 	}
 }
@@ -94,12 +96,13 @@ static void explain_found(
 	const struct weir_lookup_result *result, const struct verdict *verdict, char *why) {
 	const struct weir_message *response = &result->response;
 
-	weir_api_explain(why, "flow table of worker %u", result->worker);
+	weir_append(why, WEIR_API_WHY_BYTES, "flow table of worker %u", result->worker);
 	if (verdict->has_backend) {
 		explain_backend(&verdict->backend, response->flow.state, verdict->has_chosen, why);
 	}
 	if (verdict->decided && response->flow.chosen != response->flow.backend) {
-		weir_api_explain(why, "; a new flow would go to %s", verdict->chosen.name);
+		weir_append(why, WEIR_API_WHY_BYTES, "; a new flow would go to %s",
+			verdict->chosen.name);
 	}
 }
 
@@ -109,7 +112,7 @@ static void explain_selection(const struct weir_lookup_result *result,
 	const uint8_t entry = result->response.flow.entry;
 
 	if (service->slots > 0) {
-		weir_api_explain(why, "%sslot %u of %u%s",
+		weir_append(why, WEIR_API_WHY_BYTES, "%sslot %u of %u%s",
 			verdict->affinity != WEIR_API_AFFINITY_NONE ? "affinity: " : "",
 			result->response.flow.slot, service->table_slots,
 			verdict->affinity != WEIR_API_AFFINITY_NONE ? " by the client's address"
@@ -117,22 +120,24 @@ static void explain_selection(const struct weir_lookup_result *result,
 		return;
 	}
 	if (verdict->affinity == WEIR_API_AFFINITY_TABLE) {
-		weir_api_explain(why, "affinity: ");
+		weir_append(why, WEIR_API_WHY_BYTES, "affinity: ");
 		if (entry == WEIR_SOURCE_ENTRY_KNOWN) {
-			weir_api_explain(why, "the remembered backend of the client");
+			weir_append(
+				why, WEIR_API_WHY_BYTES, "the remembered backend of the client");
 			return;
 		}
 		if (entry == WEIR_SOURCE_ENTRY_NO_TABLE) {
-			weir_api_explain(why, "the hash of the client's address, because "
-					      "flow_table.affinity_sources is 0");
+			weir_append(why, WEIR_API_WHY_BYTES,
+				"the hash of the client's address, because "
+				"flow_table.affinity_sources is 0");
 			return;
 		}
-		weir_api_explain(why, "%s, so ",
+		weir_append(why, WEIR_API_WHY_BYTES, "%s, so ",
 			entry == WEIR_SOURCE_ENTRY_STALE
 				? "the remembered backend of the client takes no new flows"
 				: "no backend of the client is remembered");
 	}
-	weir_api_explain(why, "policy %s selects a backend %s",
+	weir_append(why, WEIR_API_WHY_BYTES, "policy %s selects a backend %s",
 		weir_policy_name((enum weir_policy)service->policy),
 		!verdict->by_datagram                          ? "when the flow begins"
 		: verdict->affinity == WEIR_API_AFFINITY_TABLE ? "for the client's next datagram"
@@ -147,7 +152,7 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 
 	explain_selection(result, verdict, service, why);
 	if (verdict->by_worker) {
-		weir_api_explain(why,
+		weir_append(why, WEIR_API_WHY_BYTES,
 			"; each worker has its own subset, and the worker of this flow is not "
 			"known%s",
 			verdict->decided ? ""
@@ -157,9 +162,10 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 				  "flows");
 	} else {
 		if (service->slots > 0) {
-			weir_api_explain(why, ", weight %u", chosen->effective_weight);
+			weir_append(
+				why, WEIR_API_WHY_BYTES, ", weight %u", chosen->effective_weight);
 		} else if (!verdict->decided) {
-			weir_api_explain(why, "; Maglev fallback of %s: %s",
+			weir_append(why, WEIR_API_WHY_BYTES, "; Maglev fallback of %s: %s",
 				verdict->by_datagram ? "ICMP errors" : "an untracked flow",
 				chosen->name);
 		}
@@ -168,7 +174,7 @@ static void explain_choice(const struct weir_lookup_result *result, const struct
 		panic = last_resort || chosen->health != WEIR_HEALTH_HEALTHY;
 	}
 	if (panic) {
-		weir_api_explain(why, "; panic mode: %s",
+		weir_append(why, WEIR_API_WHY_BYTES, "; panic mode: %s",
 			last_resort ? "no backend is ready, so drained backends are used"
 				    : "too few healthy backends, so health is ignored");
 	}
@@ -213,26 +219,27 @@ static void explain_drain(
 	const char *name = weir_tables_service_name(tables, service->id);
 	char text[WEIR_DURATION_BYTES];
 
-	weir_api_explain(why, "%s%s drained", why[0] != '\0' ? "; " : "",
+	weir_append(why, WEIR_API_WHY_BYTES, "%s%s drained", why[0] != '\0' ? "; " : "",
 		weir_tables_drained_binds(tables, service->id) ==
 				weir_tables_select_binds(tables, service->id, NULL)
 			? "service"
 			: "bind");
 	if (begun_ns > 0 && begun_ns <= now_ns) {
-		weir_api_explain(
-			why, " %s ago", weir_duration_text((now_ns - begun_ns) / 1000000, text));
+		weir_append(why, WEIR_API_WHY_BYTES, " %s ago",
+			weir_duration_text((now_ns - begun_ns) / 1000000, text));
 	}
-	weir_api_explain(why, ": new flows are refused");
+	weir_append(why, WEIR_API_WHY_BYTES, ": new flows are refused");
 	if (service->drain == WEIR_DRAIN_DRAINING && service->drain_until_ns > now_ns) {
-		weir_api_explain(why, "; deadline in %s (%s)",
+		weir_append(why, WEIR_API_WHY_BYTES, "; deadline in %s (%s)",
 			weir_duration_text((service->drain_until_ns - now_ns) / 1000000, text),
 			weir_config_at_deadline_name(weir_drains_at_deadline(tables, name)));
 	} else if (service->drain == WEIR_DRAIN_DRAINING) {
-		weir_api_explain(why, "; no deadline");
+		weir_append(why, WEIR_API_WHY_BYTES, "; no deadline");
 	} else if (service->drain == WEIR_DRAIN_DRAINED) {
-		weir_api_explain(why, "; the drain is over: no open flows");
+		weir_append(why, WEIR_API_WHY_BYTES, "; the drain is over: no open flows");
 	} else {
-		weir_api_explain(why, "; the deadline has passed: existing flows are %s",
+		weir_append(why, WEIR_API_WHY_BYTES,
+			"; the deadline has passed: existing flows are %s",
 			weir_drain_phase_name(service->drain));
 	}
 }
@@ -240,8 +247,9 @@ static void explain_drain(
 static void explain_removal(const struct weir_service_state *service, char *why) {
 	char then[WEIR_REMOVAL_TEXT_BYTES];
 
-	weir_api_explain(why, "%s%s removed from the configuration: %s", why[0] != '\0' ? "; " : "",
-		service->leaving ? "service" : "bind", weir_removal_text(service, then));
+	weir_append(why, WEIR_API_WHY_BYTES, "%s%s removed from the configuration: %s",
+		why[0] != '\0' ? "; " : "", service->leaving ? "service" : "bind",
+		weir_removal_text(service, then));
 }
 
 // If new flows met the connection limit of the service in the last minute, appends this to `why`:
@@ -251,7 +259,7 @@ static void explain_limit(
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
 
 	if (limited > 0) {
-		weir_api_explain(why,
+		weir_append(why, WEIR_API_WHY_BYTES,
 			"; in the last minute every backend was at max_active_flows for %llu new "
 			"flow%s: such flows %s (when_exhausted)",
 			(unsigned long long)limited, weir_plural(limited),
@@ -276,13 +284,15 @@ static void explain(const struct weir_tables *tables, const struct weir_lookup_r
 	} else if (response->flow.found) {
 		return;
 	} else if (response->flow.service == WEIR_SERVICE_NONE) {
-		weir_api_explain(why, "no service is bound to this address and port");
+		weir_append(
+			why, WEIR_API_WHY_BYTES, "no service is bound to this address and port");
 	} else if (!verdict->has_chosen) {
-		weir_api_explain(why, "service has no usable backend");
+		weir_append(why, WEIR_API_WHY_BYTES, "service has no usable backend");
 	} else {
 		explain_choice(result, verdict, service, why);
 		if (verdict->by_datagram) {
-			weir_api_explain(why, "; the service has no UDP flows (udp datagram)");
+			weir_append(why, WEIR_API_WHY_BYTES,
+				"; the service has no UDP flows (udp datagram)");
 		}
 	}
 	if (!response->flow.found) {

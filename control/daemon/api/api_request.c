@@ -2,7 +2,6 @@
 #include "api_request.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -237,15 +236,6 @@ void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call
 	daemon->dirty = true;
 	r = weir_daemon_publish(daemon);
 	weir_api_not_published(call, weir_daemon_unpublished(daemon), r < 0);
-}
-
-void weir_api_explain(char why[WEIR_API_WHY_BYTES], const char *format, ...) {
-	const size_t used = strlen(why);
-	va_list arguments;
-
-	va_start(arguments, format);
-	vsnprintf(why + used, WEIR_API_WHY_BYTES - used, format, arguments);
-	va_end(arguments);
 }
 
 // Fails the call because its request to the workers failed. error: as for weir_api_fail_lookup, but

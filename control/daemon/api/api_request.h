@@ -48,11 +48,7 @@ bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *
 // reason.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
 
-// Appends to `why`, a text that explains the answer to a lookup. A text that is too long is cut
-// off.
-#define WEIR_API_WHY_BYTES 480
-void weir_api_explain(char why[WEIR_API_WHY_BYTES], const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+#define WEIR_API_WHY_BYTES 480 // for a text that explains the answer to a lookup
 
 // Fails the call because a lookup could not start or be completed (flow_lookup.h). error:
 // -ENOTCONN, -EBUSY, -ETIMEDOUT or -ENOMEM.

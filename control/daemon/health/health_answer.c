@@ -3,6 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "append.h"
 #include "health_answer.h"
 #include "health_state.h"
 
@@ -199,25 +200,20 @@ static void describe_unknown_state(
 // Appends the description of the unknown state to the detail, if there is an unknown state.
 static void append_unknown_state(
 	const struct weir_health_answer *answer, char *detail, size_t bytes) {
-	size_t used = strlen(detail);
 	char text[96];
 
 	if (answer->has_unknown_state) {
 		describe_unknown_state(answer, text, sizeof(text));
-		snprintf(detail + used, bytes - used, "; %s", text);
+		weir_append(detail, bytes, "; %s", text);
 	}
 }
 
 // Appends the error in the load report, if there is one.
 static void describe_load(const struct weir_health_answer *answer, char *detail, size_t bytes) {
-	size_t used = strlen(detail);
-
 	if (answer->complaint[0] != '\0') {
-		snprintf(detail + used, bytes - used, "; invalid load report: %.60s",
-			answer->complaint);
+		weir_append(detail, bytes, "; invalid load report: %.60s", answer->complaint);
 	} else if (answer->has_load && answer->report.given == 0) {
-		snprintf(detail + used, bytes - used,
-			"; load report without a value that Weir uses");
+		weir_append(detail, bytes, "; load report without a value that Weir uses");
 	}
 }
 

@@ -2,11 +2,11 @@
 #include "health_body.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "append.h"
 #include "pattern.h"
 
 #define KEPT_LEAST 4096u // bytes of the first allocation
@@ -81,16 +81,6 @@ bool weir_health_body_take(struct weir_health_body *body, const char *data, size
 	return !weir_health_body_is_tested(body->check) || take_searched(body, data, bytes);
 }
 
-__attribute__((format(printf, 3, 4))) static void add(
-	char *detail, size_t bytes, const char *format, ...) {
-	size_t used = strlen(detail);
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(detail + used, bytes - used, format, args);
-	va_end(args);
-}
-
 static enum weir_probe_outcome judge_regex(
 	const struct weir_health_body *body, char *detail, size_t bytes) {
 	int r = body->failed ? -ENOMEM
@@ -102,9 +92,10 @@ static enum weir_probe_outcome judge_regex(
 		return WEIR_PROBE_UNKNOWN;
 	}
 	if (r == 0) {
-		add(detail, bytes, ", body does not match \"%.60s\"", body->check->body_regex);
+		weir_append(
+			detail, bytes, ", body does not match \"%.60s\"", body->check->body_regex);
 	} else if (r < 0) {
-		add(detail, bytes, ", body_regex takes too long to search this body");
+		weir_append(detail, bytes, ", body_regex takes too long to search this body");
 	}
 	return r > 0 ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 }
@@ -114,9 +105,9 @@ static enum weir_probe_outcome judge_digest(const uint8_t *digest,
 	if (memcmp(digest, wanted->byte, wanted->count) == 0) {
 		return WEIR_PROBE_PASSED;
 	}
-	add(detail, bytes, ", %s is ", key);
+	weir_append(detail, bytes, ", %s is ", key);
 	for (uint8_t i = 0; i < wanted->count; i++) {
-		add(detail, bytes, "%02x", digest[i]);
+		weir_append(detail, bytes, "%02x", digest[i]);
 	}
 	return WEIR_PROBE_FAILED;
 }
@@ -138,7 +129,7 @@ enum weir_probe_outcome weir_health_body_judge(
 		return judge_digest(digest, &check->body_md5, "body_md5", detail, bytes);
 	}
 	if (check->body[0] != '\0' && !body->found) {
-		add(detail, bytes, ", body without \"%.60s\"", check->body);
+		weir_append(detail, bytes, ", body without \"%.60s\"", check->body);
 		return WEIR_PROBE_FAILED;
 	}
 	return WEIR_PROBE_PASSED;
