@@ -283,7 +283,8 @@ static const struct weir_help help_of_all = {
 		 "program, a command that failed), 2 invalid usage, 3 no decap program on "
 		 "INTERFACE (for stats and --detach), or weir-agent run is not running (for "
 		 "lame-duck, ready, status and announce), 4 connections are left when the "
-		 "interval of lame-duck expires. doctor: 0 no warning or fault, 1 "
+		 "interval of lame-duck expires, or their number is unknown. doctor: 0 no warning "
+		 "or fault, 1 "
 		 "warnings, 2 faults. exec: the exit status of COMMAND, 127 if it is not found, "
 		 "126 if it is not executable.",
 	.examples = "weir-agent decap eth0 --from 10.0.0.2 --from 2001:db8:a::/64\n"

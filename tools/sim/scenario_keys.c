@@ -399,7 +399,7 @@ static const struct weir_json_key steal_rows[] = {
 	NUMBER(MEMBER(steal), "share", share, 0, 1, PRESET("1"),
 		"Fraction of the backends that may steal simultaneously."),
 	MS(MEMBER(steal), "backoff_ms", backoff_ns, 0, DAY_MS, PRESET("0"),
-		"Pause after a refusal, doubled with each further refusal. Workers: a request that was not made before the next plan counts as refused."),
+		"Pause after a refusal, doubled with each further refusal. Workers with planner plan: a request that was not made before the next plan counts as refused."),
 	MS(MEMBER(steal), "backoff_max_ms", backoff_max_ns, 0, DAY_MS, PRESET("10000"),
 		"Maximum pause after a refusal."),
 	MS(MEMBER(steal), "rest_ms", rest_ns, 0, DAY_MS, PRESET("0"),

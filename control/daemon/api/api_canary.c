@@ -409,6 +409,11 @@ void weir_api_canary_start(struct weir_daemon *daemon, struct weir_api_call *cal
 	r = weir_canaries_start(daemon->canaries, daemon->tables, (uint16_t)id, &plan, &who);
 	if (r == -ENOMEM) {
 		weir_api_answer(call, NULL);
+	} else if (r == -E2BIG) {
+		weir_api_fail(call, WEIR_API_REFUSED,
+			"the canary was not started, because there are too many rolled-back "
+			"canaries; to end one, run \"weirctl weight set SERVICE/BACKEND "
+			"configured\"");
 	} else if (r < 0) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"the canary was not started, because it cannot be saved in %s: %s",

@@ -187,7 +187,7 @@ int weir_canary_file_write(
 	int r;
 
 	if (records_n > WEIR_SERVICES_MAX) {
-		return -ENOSPC;
+		return -E2BIG;
 	}
 	if (snprintf(path, sizeof(path), "%s/" NAME, run_dir) >= (int)sizeof(path)) {
 		return -ENAMETOOLONG;

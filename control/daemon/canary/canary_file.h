@@ -46,7 +46,7 @@ struct weir_canary_record { // what the file stores about each canary
 // the file.
 int weir_canary_file_read(
 	const char *run_dir, struct weir_canary_record **ret, uint32_t *ret_count);
-// Write the file. Returns 0, -ENOSPC (more than WEIR_SERVICES_MAX canaries), or another negative
+// Write the file. Returns 0, -E2BIG (more than WEIR_SERVICES_MAX canaries), or another negative
 // errno; after an error, the previous file is kept.
 int weir_canary_file_write(
 	const char *run_dir, const struct weir_canary_record *records, uint32_t count);
