@@ -15,14 +15,19 @@
 
 struct search {
 	int64_t until_ns;
+	int64_t tick_ns; // the coarse clock at the last look at the time
 	uint32_t items; // of the pattern that were tried
 };
 
-static int64_t cpu_ns(void) {
+static int64_t read_ns(clockid_t clock) {
 	struct timespec now;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t cpu_ns(void) {
+	return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 // pcre2_set_match_limit does not limit the time: an item such as \w+ may read the whole data each
@@ -32,12 +37,18 @@ static pcre2_code *compile(const char *pattern, int *error, size_t *at) {
 		PCRE2_NEVER_UTF | PCRE2_AUTO_CALLOUT, error, at, NULL);
 }
 
+// Reads the CPU time, which needs a system call, after some items, or at the next tick of the coarse
+// clock: an item such as a class of many properties may take more than 2 ms.
 static int check_time(pcre2_callout_block *block, void *context) {
 	struct search *search = context;
+	const int64_t tick_ns = read_ns(CLOCK_MONOTONIC_COARSE);
 
 	(void)block;
-	return ++search->items % ITEMS == 0 && cpu_ns() > search->until_ns ? PCRE2_ERROR_MATCHLIMIT
-									   : 0;
+	if (++search->items % ITEMS != 0 && tick_ns == search->tick_ns) {
+		return 0;
+	}
+	search->tick_ns = tick_ns;
+	return cpu_ns() > search->until_ns ? PCRE2_ERROR_MATCHLIMIT : 0;
 }
 
 int weir_pattern_check(const char *pattern, char why[WEIR_PATTERN_WHY_BYTES]) {
@@ -58,7 +69,8 @@ int weir_pattern_check(const char *pattern, char why[WEIR_PATTERN_WHY_BYTES]) {
 static int search(const pcre2_code *code, const void *data, size_t bytes) {
 	pcre2_match_context *limits = pcre2_match_context_create(NULL);
 	pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-	struct search search = {.until_ns = cpu_ns() + LIMIT_NS};
+	struct search search = {.until_ns = cpu_ns() + LIMIT_NS,
+		.tick_ns = read_ns(CLOCK_MONOTONIC_COARSE)};
 	int r = PCRE2_ERROR_NOMEMORY;
 
 	if (limits != NULL && match != NULL) {

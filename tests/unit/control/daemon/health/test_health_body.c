@@ -119,6 +119,32 @@ TEST(searches_are_short_for_any_body) {
 	free(text);
 }
 
+// A class with many properties takes more than 2 ms for 64 KiB of letters, which is one item of the
+// pattern. The server decides when the slow items begin.
+TEST(searches_are_short_even_if_each_item_is_slow) {
+	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP};
+	char *text = malloc(WEIR_HEALTH_BODY_BYTES);
+	char *end = check.body_regex;
+
+	end += sprintf(end, "[^");
+	for (int i = 0; i < 70; i++) {
+		end += sprintf(end, "\\p%c", "NMPSZ"[i % 5]);
+	}
+	sprintf(end, "]*+(?:\x01|\x02)");
+	memset(text, 'a', WEIR_HEALTH_BODY_BYTES);
+	for (size_t before = 0; before < 1000; before = before * 5 + 1) {
+		clock_t begin = clock();
+		struct verdict verdict;
+
+		memset(text, '!', before);
+		verdict = judge(&check, text, WEIR_HEALTH_BODY_BYTES, WEIR_HEALTH_BODY_BYTES);
+		assert_true(clock() - begin < CLOCKS_PER_SEC / 1000 * 25); // usually 12 ms
+		assert_string_equal(verdict.detail,
+			"HTTP 200, body_regex takes too long to search this body");
+	}
+	free(text);
+}
+
 // FIPS 180-4 and RFC 1321 have these digests as examples.
 TEST(digests_of_bodies_in_parts_of_any_size) {
 	static const struct weir_config_bytes sha256_of_abc = {
