@@ -476,6 +476,7 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 	}
 	service->stage = WEIR_ID_LEAVING;
 	service->config = NULL;
+	service->lost_binds = true;
 	service->open = (struct weir_openings){.panic = false};
 	service->noted_on_backups = false;
 	service->eligible = 0;

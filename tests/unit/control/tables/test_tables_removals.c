@@ -319,6 +319,20 @@ TEST(removed_service_that_returns_serves_again) {
 	assert_int_equal(weir_tables_next_removal(own->lab.tables, 0), -ENOENT);
 }
 
+// The flows of the removed binds still count for the service.
+TEST(service_that_returns_with_other_binds_has_lost_its_binds) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	lab_settle(&own->lab);
+	set_ports(own->config, 8080, 8080);
+	lab_apply(&own->lab, own->config);
+	assert_true(service(own, 0).lost_binds);
+	assert_false(service(own, 1).lost_binds);
+}
+
 TEST(removal_survives_a_restart) {
 	struct own *own = *state;
 
