@@ -37,8 +37,8 @@ static pcre2_code *compile(const char *pattern, int *error, size_t *at) {
 		PCRE2_NEVER_UTF | PCRE2_AUTO_CALLOUT, error, at, NULL);
 }
 
-// Reads the CPU time, which needs a system call, after some items, or at the next tick of the coarse
-// clock: an item such as a class of many properties may take more than 2 ms.
+// Reads the CPU time, which needs a system call, after some items, or at the next tick of the
+// coarse clock: an item such as a class of many properties may take more than 2 ms.
 static int check_time(pcre2_callout_block *block, void *context) {
 	struct search *search = context;
 	const int64_t tick_ns = read_ns(CLOCK_MONOTONIC_COARSE);
@@ -69,8 +69,8 @@ int weir_pattern_check(const char *pattern, char why[WEIR_PATTERN_WHY_BYTES]) {
 static int search(const pcre2_code *code, const void *data, size_t bytes) {
 	pcre2_match_context *limits = pcre2_match_context_create(NULL);
 	pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-	struct search search = {.until_ns = cpu_ns() + LIMIT_NS,
-		.tick_ns = read_ns(CLOCK_MONOTONIC_COARSE)};
+	struct search search = {
+		.until_ns = cpu_ns() + LIMIT_NS, .tick_ns = read_ns(CLOCK_MONOTONIC_COARSE)};
 	int r = PCRE2_ERROR_NOMEMORY;
 
 	if (limits != NULL && match != NULL) {

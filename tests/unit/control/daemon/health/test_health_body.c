@@ -139,8 +139,8 @@ TEST(searches_are_short_even_if_each_item_is_slow) {
 		memset(text, '!', before);
 		verdict = judge(&check, text, WEIR_HEALTH_BODY_BYTES, WEIR_HEALTH_BODY_BYTES);
 		assert_true(clock() - begin < CLOCKS_PER_SEC / 1000 * 25); // usually 12 ms
-		assert_string_equal(verdict.detail,
-			"HTTP 200, body_regex takes too long to search this body");
+		assert_string_equal(
+			verdict.detail, "HTTP 200, body_regex takes too long to search this body");
 	}
 	free(text);
 }
