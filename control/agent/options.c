@@ -131,8 +131,8 @@ static const struct weir_option rows[] = {
 		.words = weir_decap_forwardings, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "forwarding", "MODE",
 		"forwarding mode that the balancers use for this backend", .repeatable = true,
-		.fallback = "any, with the MTU of ipip", .take = weir_take_forwarding,
-		.words = weir_forwardings, .groups = GROUP_DOCTOR),
+		.fallback = "any; the MTU check uses the mode of the packets seen so far, or ipip",
+		.take = weir_take_forwarding, .words = weir_forwardings, .groups = GROUP_DOCTOR),
 	WEIR_OPTION_ROW(NUMBER, "gue-port", "PORT",
 		"UDP port of GUE packets, the same as gue_port in the configuration of the "
 		"balancers",
@@ -273,8 +273,9 @@ static const struct weir_help help_of_all = {
 	.about = "Runs on a backend. decap removes the balancers' outer headers with an XDP "
 		 "program; every VIP must be an address of the loopback interface of this host. "
 		 "run answers the balancers' probes with the state and load of this backend; "
-		 "lame-duck, ready and status control weir-agent run; announce and exec set the "
-		 "state of a single service, and do not need root. weir-agent COMMAND --help "
+		 "lame-duck and ready control weir-agent run, and status shows its state; "
+		 "announce and exec set the state of a single service, and do not need root. "
+		 "weir-agent COMMAND --help "
 		 "describes one command.",
 	.commands = commands,
 	.notes = "On SIGTERM, weir-agent run drains for at most its own --interval, and then "

@@ -464,7 +464,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Records the flows of the service for the time --for, and replays the flows through every policy\n"
 	 "that needs no reports. The first row is the recording; compare this row with the row of the\n"
 	 "configured policy to see how accurate the replay is. SPREAD is ACTIVE-MOST / ACTIVE-MEAN: the\n"
-	 "maximum number of concurrent flows per backend, divided by the mean number.\n",
+	 "concurrent flows of the most loaded backend, divided by the mean of all backends, both averaged\n"
+	 "over time.\n",
 	 "weirctl policy compare --for 10s web", "policy.compare", 1, 1, WEIR_CLI_COMPARE,
 	 build_compare, weir_compare_show, weir_compare_run, true},
 	{"flow", "count", "[--service SERVICE]", "show the number of active flows per backend", NULL,

@@ -147,8 +147,8 @@ static bool judge_glance(json_t *status, const struct weir_glance *glance) {
 }
 
 // Determine the state of weir-dataplane without weir-control, and add its problems to the status.
-// Returns false if it does not run, has no tables, or has a stalled worker, if its pid is unknown,
-// or if judge_process returns false.
+// Returns false if weir-dataplane is not running, has no tables, has a stalled worker or an unknown
+// pid, or if judge_process returns false.
 static bool look_at_dataplane(json_t *status, const char *run_dir) {
 	struct weir_glance glance = {0};
 	pid_t pid = weir_glance_find(run_dir);

@@ -22,8 +22,8 @@
 
 #define START_NS 1000000000ull
 #define LINE 64u
-// Iterations of the idle loop for each packet of a burst. The idle loop detects interruptions by
-// the machine.
+// Iterations of the idle loop for each packet of a burst. The idle loop detects interrupts and
+// preemptions.
 #define SPIN_TURNS 50u
 // Maximum number of tuples to try for a steady flow until it is inserted into the flow table.
 #define TRIES 64

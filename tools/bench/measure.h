@@ -76,8 +76,8 @@ struct weir_bench_pass {
 	bool alone; // the pass has only packets of steady flows
 	struct weir_bench_samples *samples; // one sample for each burst; NULL = not timed
 	// Samples of the idle loop, which runs after each burst; NULL = none. The loop accesses no
-	// memory, so only interruptions by the machine can delay it. `packets` of a sample is the
-	// number of packets of the burst.
+	// memory, so only interrupts, the scheduler or the hypervisor can delay it. `packets` of a
+	// sample is the number of packets of the burst.
 	struct weir_bench_samples *machine;
 	struct weir_trace *trace; // if set, gets the cycles that each stage takes
 	uint64_t rest_cycles; // with trace: cycles of weir_pipeline_process outside of its stages

@@ -39,7 +39,8 @@ int weir_bench_samples_least(
 }
 
 double weir_bench_percentile(const double *sorted, size_t n, double share) {
-	// Subtract a small value, because a rounding error could raise 0.99 * 100 above 99.
+	// Subtract a small value, because a rounding error can raise the product above a
+	// whole number: 0.07 * 100 is 7.000000000000001.
 	double rank = ceil(share * (double)n - 1e-9 * (double)n);
 
 	if (rank < 1) {

@@ -34,8 +34,8 @@ static inline uint64_t weir_bench_timer_end(void) {
 #endif
 }
 
-// Runs a loop without memory accesses, which only interruptions by the machine can delay. An
-// iteration takes about two CPU cycles.
+// Runs a loop without memory accesses. Only interrupts, the scheduler or the hypervisor can delay
+// the loop. An iteration takes about two CPU cycles.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
 		i++; // each instruction depends on the previous one

@@ -80,13 +80,17 @@ static bool is_name(const char *text) {
 static void read_timeouts(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
 	for (unsigned int i = 1; i + 1 < statement->count; i += 2) {
+		char what[WEIR_IMPORT_TEXT_BYTES];
 		uint64_t seconds;
 
 		if (!weir_import_number(statement->word[i + 1], WEIR_IMPORT_TIMEOUT_S, &seconds) ||
 			!weir_import_timeout(
 				import, &statement->place, statement->word[i], seconds)) {
-			weir_keepalived_ignored(import, statement,
-				"\"%s %s\": use tcp, tcpfin or udp, followed by seconds",
+			weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST,
+				weir_keepalived_text(statement, what, sizeof(what)),
+				"keepalived and the import ignore \"%s %s\": use tcp, tcpfin or "
+				"udp, "
+				"followed by seconds",
 				statement->word[i], statement->word[i + 1]);
 		}
 	}

@@ -434,8 +434,8 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
-// As make_check, but without notes about settings of a check that the service does not use, because
-// it has the check of another server. Notes about errors of the source are added nevertheless.
+// As make_check. If the service already uses another check, from an earlier server, adds only notes
+// of kind WEIR_IMPORT_ADJUST.
 static json_t *make_own_check(struct weir_import *import, const struct checker *checker,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_defaults *given, const struct weir_keepalived_target *target) {

@@ -169,19 +169,20 @@ static void read_timeout(struct weir_import *import,
 bool weir_keepalived_misc_key(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, json_t *check) {
 	const char *keyword = statement->word[0];
+	char what[WEIR_IMPORT_TEXT_BYTES];
 
 	if (strcmp(keyword, "misc_path") == 0) {
 		if (statement->count > 2) {
-			weir_keepalived_ignored(import, statement,
-				"the words after the script; quote it with its arguments");
+			weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST,
+				weir_keepalived_text(statement, what, sizeof(what)),
+				"keepalived and the import ignore the words after the script: "
+				"quote the script with its arguments");
 		}
 	} else if (strcmp(keyword, "misc_timeout") == 0) {
 		read_timeout(import, statement, check);
 	} else if (strcmp(keyword, "misc_dynamic") == 0) {
 		json_object_set_new(check, "weight_from_exit", json_true());
 	} else if (strcmp(keyword, "user") == 0) {
-		char what[WEIR_IMPORT_TEXT_BYTES];
-
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
 			weir_keepalived_text(statement, what, sizeof(what)),
 			"all programs run as the user of weir-control --script-user");

@@ -28,7 +28,7 @@ struct backend { // data of one backend id
 	uint32_t interval_ms, inactive_interval_ms;
 	uint32_t wants; // fields that Weir itself uses, without an operator's request
 	uint64_t requested_until_ms; // end of an operator's request for utilization; 0 = no request
-	// latest time at which an agent that answers has reported the requested utilization
+	// time by which the agent, if it answers, will have reported the requested utilization
 	uint64_t known_ms;
 	uint64_t figures_until_ms; // end of the request for values for a canary; 0 = no request
 	struct weir_tcp_report *tcp; // NULL = TCP statistics are not requested

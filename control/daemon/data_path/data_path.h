@@ -85,8 +85,8 @@ bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_pa
 // Returns whether this host possibly caused the timeout of a flow that used the data path. If so,
 // why receives one line. There are two possible causes:
 //   - the loop was busy: the flow's SYN, first ACK or datagram was sent less than patience_ms ago
-//   - no TCP packet of the backend was acknowledged, and the kernel would drop an answer
-//   (rp_filter)
+//   - this host has acknowledged no TCP packet of the backend, and rp_filter of this host would
+//   drop a reply of the backend
 // Cost: at most two requests to the kernel.
 bool weir_data_path_local_fault(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	uint32_t patience_ms, char *why, size_t why_bytes);

@@ -66,7 +66,7 @@ static const struct {
 	{BAD_CHECK("url { path /\n status_code 2xx\n }"), "adjust", "use codes", 6, 2, 2},
 	{BAD("lvs_timeouts\n}\nglobal_defs {\n lvs_timeouts tcp x\n}\nvirtual_server 192.0.2.2 80 "
 	     "{"),
-		"adjust", "use tcp, tcpfin or udp", 6, 2, 1},
+		"adjust", "ignore \"tcp x\": use tcp, tcpfin or udp", 6, 2, 1},
 	{"global_defs {\n lvs_timeouts tcp 200000\n}\n", "differs",
 		"above the maximum of Weir; using "
 		"86400 s",
