@@ -2,29 +2,23 @@
 #include "steer_attach.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
+#include <netinet/in.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <linux/if_link.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
-#include <linux/unix_diag.h>
 #include <xdp/libxdp.h>
 
 #include "log.h"
 #include "steer.h"
 
-#define SOCKETS_BYTES 8192
+#define CLAIM_PORT 6u // not assigned by IANA
 #define MAPS_MAX 64
 
 // --- messages -----------------------------------------------------------------------------
@@ -60,133 +54,37 @@ void weir_steer_take_messages(const struct weir_log *log) {
 
 // --- claim --------------------------------------------------------------------------------
 
-static socklen_t claim_address(uint32_t ifindex, struct sockaddr_un *ret) {
-	int length;
-
-	memset(ret, 0, sizeof(*ret));
-	ret->sun_family = AF_UNIX;
-	length = snprintf(
-		ret->sun_path + 1, sizeof(ret->sun_path) - 1, "weir-dataplane/%u", ifindex);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-// Returns the process that listens on the address; 0 = unknown, for instance because other
-// processes have filled the backlog.
-static pid_t find_listener(const struct sockaddr_un *address, socklen_t bytes) {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct ucred listener = {0};
-	socklen_t length = sizeof(listener);
-
-	if (fd < 0) {
-		return 0;
-	}
-	if (connect(fd, (const struct sockaddr *)address, bytes) == 0) {
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &listener, &length);
-	}
-	close(fd);
-	return listener.pid;
-}
-
-// Checks whether a message of the kernel describes a socket with this name, of root or of this
-// user.
-static bool describes_claim(const struct nlmsghdr *message, const char *name, size_t bytes) {
-	const struct rtattr *at = (const void *)((const char *)NLMSG_DATA(message) +
-						 NLMSG_ALIGN(sizeof(struct unix_diag_msg)));
-	int left = (int)NLMSG_PAYLOAD(message, sizeof(struct unix_diag_msg));
-	bool named = false;
-	uint32_t uid = 0;
-
-	for (; RTA_OK(at, left); at = RTA_NEXT(at, left)) {
-		if (at->rta_type == UNIX_DIAG_NAME) {
-			named = RTA_PAYLOAD(at) == bytes && memcmp(RTA_DATA(at), name, bytes) == 0;
-		} else if (at->rta_type == UNIX_DIAG_UID) {
-			memcpy(&uid, RTA_DATA(at), sizeof(uid));
-		}
-	}
-	return named && (uid == 0 || uid == geteuid());
-}
-
-// Reads the kernel's list of sockets. Returns 1 if a socket in it is the claim, 0 if none is, or
-// negative errno.
-static int read_sockets(int fd, const char *name, size_t bytes) {
-	_Alignas(struct nlmsghdr) char data[SOCKETS_BYTES];
-	bool found = false;
-
-	for (;;) {
-		ssize_t n = recv(fd, data, sizeof(data), 0);
-		const struct nlmsghdr *at = (const void *)data;
-
-		if (n <= 0) {
-			return n < 0 ? -errno : -EIO;
-		}
-		for (; NLMSG_OK(at, n); at = NLMSG_NEXT(at, n)) {
-			if (at->nlmsg_type == NLMSG_DONE) {
-				return found;
-			}
-			if (at->nlmsg_type == NLMSG_ERROR) {
-				return ((const struct nlmsgerr *)NLMSG_DATA(at))->error;
-			}
-			found |= describes_claim(at, name, bytes);
-		}
-	}
-}
-
-// Checks whether a socket of root or of this user has the address. Asks the kernel for the owner,
-// because another user's socket need not accept a connection. Returns 1, 0 or negative errno.
-static int is_claimed(const struct sockaddr_un *address, socklen_t bytes) {
-	const struct {
-		struct nlmsghdr header;
-		struct unix_diag_req sockets;
-	} request = {
-		.header = {.nlmsg_len = sizeof(request),
-			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		// Not the connections to a socket, which have its name, and root as their owner
-		// until they are accepted.
-		.sockets = {.sdiag_family = AF_UNIX,
-			.udiag_states = 1u << TCP_LISTEN | 1u << TCP_CLOSE,
-			.udiag_show = UDIAG_SHOW_NAME | UDIAG_SHOW_UID},
-	};
-	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	int r;
-
-	if (fd < 0) {
-		return -errno;
-	}
-	r = send(fd, &request, sizeof(request), 0) < 0
-		    ? -errno
-		    : read_sockets(fd, address->sun_path,
-			      bytes - offsetof(struct sockaddr_un, sun_path));
-	close(fd);
-	return r;
-}
-
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes) {
-	struct sockaddr_un address;
-	socklen_t bytes = claim_address(ifindex, &address);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	const struct sockaddr_in address = {.sin_family = AF_INET,
+		.sin_port = htons(CLAIM_PORT),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const int index = (int)ifindex, yes = 1;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r;
 
-	if (fd < 0) {
-		return -errno;
-	}
-	// The socket listens only for find_listener. Nothing accepts the connections.
-	if (bind(fd, (struct sockaddr *)&address, bytes) == 0 && listen(fd, SOMAXCONN) == 0) {
+	// IP_FREEBIND: the interface may belong to a VRF without this address
+	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &index, sizeof(index)) == 0 &&
+		setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof(yes)) == 0 &&
+		bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0) {
 		return fd;
 	}
 	r = -errno;
 	if (r == -EADDRINUSE) {
-		if (is_claimed(&address, bytes) == 0) {
-			return fd; // the socket of another user is ignored
-		}
-		snprintf(why, why_bytes, "interface %s is used by weir-dataplane, pid %d",
-			interface, (int)find_listener(&address, bytes));
+		snprintf(why, why_bytes,
+			"interface %s is used by another weir-dataplane: \"ss -lunp 'sport = %u'\" "
+			"shows "
+			"its pid",
+			interface, CLAIM_PORT);
 		r = -EBUSY;
 	} else {
-		snprintf(why, why_bytes, "interface %s cannot be claimed: %s", interface,
-			strerror(-r));
+		snprintf(why, why_bytes,
+			"interface %s cannot be claimed with UDP port %u of 127.0.0.1: %s%s",
+			interface, CLAIM_PORT, strerror(-r),
+			r == -EACCES ? "; CAP_NET_BIND_SERVICE is needed" : "");
 	}
-	close(fd);
+	if (fd >= 0) {
+		close(fd);
+	}
 	return r;
 }
 

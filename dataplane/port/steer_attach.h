@@ -19,10 +19,10 @@ void weir_steer_take_messages(const struct weir_log *log);
 // Claims an interface. In a network namespace, only one dataplane at a time can hold the claim of
 // an interface. The kernel releases the claim when the holder exits for any reason.
 //
-// The claim is an abstract unix socket. If another socket has its name, the kernel is asked for the
-// owner of that socket. If the owner is neither root nor this user, the socket is ignored, and the
-// returned descriptor is no claim. Returns a descriptor to keep open, -EBUSY (why names the holder,
-// "pid 0" if other processes have filled the backlog of its socket), or another negative errno.
+// The claim is a UDP socket at a privileged port of 127.0.0.1, bound to the interface, on which no
+// packet can arrive. So only processes with CAP_NET_BIND_SERVICE can claim an interface. Returns a
+// descriptor to keep open, -EBUSY (another process holds the claim), or another negative errno; why
+// then receives one line.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
 // Detach a stale steer program from the interface. Call after weir_steer_claim, which proves that

@@ -291,7 +291,7 @@ TEST(a_second_process_is_refused_and_the_first_continues) {
 	snprintf(second.run_dir, sizeof(second.run_dir), "%s/run2", lab->directory);
 	other = spawn(&second, second.run_dir);
 	assert_int_equal(exit_status(&second, other), 1);
-	check_log(&second, "interface mn0 is used by weir-dataplane, pid");
+	check_log(&second, "interface mn0 is used by another weir-dataplane");
 	assert_int_not_equal(xdp_program(), 0);
 	stop(lab, pid, SIGINT);
 }
