@@ -242,6 +242,9 @@ struct weir_config_health_check {
 	// interval after a failed check, until `fall` checks have failed; 0 = interval_ms
 	uint32_t retry_interval_ms;
 	uint32_t rise, fall; // default 2, 3; of agent_check always 1, 1
+	// bit i: the file has the i-th key of a health check, or the check of the service has it
+	// and this own check of a backend takes its value
+	uint64_t given;
 };
 
 // Slow start of backends that became healthy (slow_start.h).
@@ -266,6 +269,8 @@ struct weir_config_backend {
 	bool backup; // gets new flows only while too few other backends are eligible; default false
 	uint8_t forwarding_mode; // 0 = the mode of the service, otherwise 1 + enum
 				 // weir_forwarding_mode
+	// the backend's own check; NULL = the check of the service (weir_config_check_of)
+	struct weir_config_health_check *health_check;
 	int line; // line in the file
 };
 #define WEIR_CONFIG_WEIGHT_DEFAULT 100u
@@ -348,7 +353,7 @@ struct weir_config_service {
 	struct weir_config_health_check
 		agent_check; // in addition to health_check; type none = no agent-check
 	struct weir_config_health_check health_check;
-	bool has_health_check; // present in the file, even if its type is none
+	bool has_health_check; // health_check is in the file, even if its type is none
 	struct weir_config_outlier_ejection outlier_ejection;
 	struct weir_config_slow_start slow_start;
 	struct weir_config_steal steal;
@@ -451,11 +456,31 @@ const struct weir_config_service *weir_config_find_service(
 // Returns the protocol of the bind that a check uses: IPPROTO_UDP for the types udp and dns,
 // IPPROTO_TCP for all other types, even if their packets are not TCP (ping) or if they send none.
 uint8_t weir_config_check_protocol(enum weir_config_check check);
-// Returns the bind that the health check of a service uses: the first bind of the protocol of the
-// check, if the service has one and the check is over UDP or uses the data path; otherwise the
-// first bind. The first port of this bind is the default port of a check. Checks via the data path
-// use the address of this bind as the VIP.
-const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service);
+// Returns the health check of a backend of the service: its own check, or the check of the service.
+const struct weir_config_health_check *weir_config_check_of(
+	const struct weir_config_service *service, const struct weir_config_backend *backend);
+// Iterates over the checks of a service: its own check, which can have the type none, and the own
+// checks of its backends.
+//
+//   struct weir_config_checks at = {.service = service};
+//   while (weir_config_next_check(&at)) { ... at.check, at.backend ... }
+struct weir_config_checks {
+	const struct weir_config_service *service;
+	const struct weir_config_health_check *check; // the current check
+	const struct weir_config_backend *backend; // that has this check; NULL = the service
+	uint32_t next; // index of the next backend
+};
+bool weir_config_next_check(struct weir_config_checks *at);
+// Writes the path of the current check in the configuration, such as "services[0].health_check", or
+// of one of its keys. key: "" or a name after ".". Returns the line of its service or backend.
+int weir_config_check_path(const struct weir_config *config, const struct weir_config_checks *at,
+	const char *key, char *path, size_t bytes);
+// Returns the bind that a check of a service uses: the first bind of the protocol of the check, if
+// the service has one and the check is over UDP or uses the data path; otherwise the first bind.
+// The first port of this bind is the default port of a check. Checks via the data path use the
+// address of this bind as the VIP.
+const struct weir_config_bind *weir_config_checked_bind(
+	const struct weir_config_service *service, const struct weir_config_health_check *check);
 // Return the number of bytes that a check sends, or that an answer must contain; 0 = none. *ret:
 // the bytes, borrowed.
 size_t weir_config_bytes_to_send(const struct weir_config_health_check *check, const uint8_t **ret);
@@ -467,8 +492,8 @@ bool weir_config_expects(const struct weir_config_health_check *check);
 // Lists the VIPs that a check via the data path connects to, each once: the VIP of
 // weir_config_checked_bind, and the VIPs of other binds with the same protocol and the checked
 // port. ret: room for one address per bind. Returns the number of VIPs.
-uint32_t weir_config_checked_vips(
-	const struct weir_config_service *service, struct weir_address *ret);
+uint32_t weir_config_checked_vips(const struct weir_config_service *service,
+	const struct weir_config_health_check *check, struct weir_address *ret);
 
 // Convert addresses to and from text. A buffer of INET6_ADDRSTRLEN is large enough. An address that
 // is not set becomes "-".

@@ -84,14 +84,23 @@ static void check_weights(struct weir_json_reader *reader, const struct weir_jso
 
 void weir_config_check_service_agent(struct weir_json_reader *reader,
 	const struct weir_json_place *place, struct weir_config_service *service, bool given) {
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+	struct weir_config_checks at = {.service = service};
+
 	if (given) {
 		return;
 	}
 	service->agent.port = 0;
-	if (service->health_check.type == WEIR_CHECK_AGENT) {
-		weir_json_error_at(reader, place, "health_check",
-			"has type \"agent\", but the service has no agents; add \"agent\": {} "
-			"to the service");
+	while (weir_config_next_check(&at)) {
+		const struct weir_json_place backend =
+			weir_json_place_element(&backends, at.next > 0 ? at.next - 1 : 0);
+
+		if (at.check->type == WEIR_CHECK_AGENT) {
+			weir_json_error_at(reader, at.backend != NULL ? &backend : place,
+				"health_check",
+				"has type \"agent\", but the service has no agents; add "
+				"\"agent\": {} to the service");
+		}
 	}
 	check_weights(reader, place, service);
 }

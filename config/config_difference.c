@@ -277,18 +277,32 @@ static void describe_values(
 	}
 }
 
+// Returns the struct of a key with an object; NULL = the file lacks the object.
+static const char *get_struct(const struct weir_json_key *key, const char *from) {
+	const struct weir_json_object *object = key->object;
+	const char *at = from + key->offset;
+
+	if (key->type == &weir_json_type_optional) {
+		memcpy(&at, from + key->offset, sizeof(at));
+	}
+	return at != NULL && object->is_absent != NULL && object->is_absent(at) ? NULL : at;
+}
+
 static void compare_structs(
 	struct collector *collector, const struct weir_json_key *key, const struct pair *pair) {
 	const struct weir_json_object *object = key->object;
 	char what[WHAT_BYTES], text[TEXT_BYTES];
 	const struct pair inside = {
-		.what = what, .from = pair->from + key->offset, .to = pair->to + key->offset};
-	const bool absent = object->is_absent != NULL && object->is_absent(inside.from);
-	const bool removed = object->is_absent != NULL && object->is_absent(inside.to);
+		.what = what, .from = get_struct(key, pair->from), .to = get_struct(key, pair->to)};
+	const bool absent = inside.from == NULL, removed = inside.to == NULL;
 
 	join(what, pair->what, key->key);
 	if (absent != removed) {
-		describe_values(object, absent ? inside.to : inside.from, text);
+		if (object->describe != NULL) {
+			object->describe(absent ? inside.to : inside.from, text, sizeof(text));
+		} else {
+			describe_values(object, absent ? inside.to : inside.from, text);
+		}
 		note(collector, absent ? WEIR_CHANGE_ADD : WEIR_CHANGE_REMOVE, key, what,
 			absent ? NULL : text, absent ? text : NULL);
 	} else if (!absent) {
@@ -301,7 +315,7 @@ static void compare_objects(struct collector *collector, const struct weir_json_
 	for (uint32_t i = 0; i < object->count; i++) {
 		const struct weir_json_key *key = &object->key[i];
 
-		if (key->type == &weir_json_type_struct) {
+		if (key->type == &weir_json_type_struct || key->type == &weir_json_type_optional) {
 			compare_structs(collector, key, pair);
 		} else if (key->type == &weir_json_type_list) {
 			compare_lists(collector, key, pair);

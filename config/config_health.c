@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Checks of the settings of health checks that the table of keys cannot express.
-#include <netinet/in.h>
 #include <string.h>
 
 #include "config_keys.h"
@@ -50,6 +49,16 @@ static const struct {
 	{"rcode", TYPE(DNS), "\"dns\""},
 	{"address", TYPE(DNS), "\"dns\""},
 };
+
+// Returns a note for a message if the file does not have this key in the object of the check.
+static const char *source_of(const struct weir_json_keys_read *read,
+	const struct weir_config_health_check *check, const char *key) {
+	const struct weir_json_keys_read given = {.object = read->object, .present = check->given};
+
+	return weir_json_present(read, key)     ? ""
+	       : weir_json_present(&given, key) ? ", of the service"
+						: ", the default";
+}
 
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
@@ -128,9 +137,8 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 		weir_json_error_at(reader, place,
 			weir_json_present(read, "status_first") ? "status_first" : "status_last",
 			"status_first (%u%s) is above status_last (%u%s)", check->status_first,
-			weir_json_present(read, "status_first") ? "" : ", the default",
-			check->status_last,
-			weir_json_present(read, "status_last") ? "" : ", the default");
+			source_of(read, check, "status_first"), check->status_last,
+			source_of(read, check, "status_last"));
 	}
 }
 
@@ -157,8 +165,7 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 		weir_json_error_at(reader, place, "ca_file",
 			"is not an absolute path; use a path such as \"/etc/weir/ca.pem\"");
 	}
-	if (weir_json_valid(read, "verify") && !check->verify &&
-		weir_json_present(read, "ca_file")) {
+	if (weir_json_valid(read, "verify") && !check->verify && check->ca_file[0] != '\0') {
 		weir_json_error_at(reader, place, "ca_file",
 			"is not used with \"verify\": false; remove one of the two");
 	}
@@ -278,8 +285,8 @@ static void check_times(struct weir_json_reader *reader, const struct weir_json_
 		weir_json_error_at(reader, place, given ? "timeout_ms" : "interval_ms",
 			"timeout_ms (%u%s) is above interval_ms (%u%s), so checks would overlap; "
 			"lower timeout_ms or raise interval_ms",
-			check->timeout_ms, given ? "" : ", the default", check->interval_ms,
-			weir_json_present(read, "interval_ms") ? "" : ", the default");
+			check->timeout_ms, source_of(read, check, "timeout_ms"), check->interval_ms,
+			source_of(read, check, "interval_ms"));
 	}
 }
 
@@ -299,14 +306,23 @@ static void check_retry(struct weir_json_reader *reader, const struct weir_json_
 			"%u is above interval_ms (%u%s): a failed check would be repeated later "
 			"than other checks; use interval_ms or less",
 			check->retry_interval_ms, check->interval_ms,
-			weir_json_present(read, "interval_ms") ? "" : ", the default");
+			source_of(read, check, "interval_ms"));
 	}
+}
+
+// Notes which keys the own check of a backend has.
+void weir_config_note_health(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
+	(void)reader;
+	(void)place;
+	((struct weir_config_health_check *)into)->given = read->present;
 }
 
 void weir_config_check_health(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
-	const struct weir_config_health_check *check = into;
+	struct weir_config_health_check *check = into;
 
+	check->given |= read->present;
 	if (weir_json_valid(read, "type") && check->type == WEIR_CHECK_AGENT) {
 		weir_config_check_agent_type(reader, place, read);
 	} else {
@@ -348,72 +364,6 @@ size_t weir_config_bytes_to_expect(
 
 bool weir_config_expects(const struct weir_config_health_check *check) {
 	return check->expect[0] != '\0' || check->expect_hex.count > 0;
-}
-
-uint8_t weir_config_check_protocol(enum weir_config_check check) {
-	return check == WEIR_CHECK_UDP || check == WEIR_CHECK_DNS ? IPPROTO_UDP : IPPROTO_TCP;
-}
-
-const struct weir_config_bind *weir_config_checked_bind(const struct weir_config_service *service) {
-	const uint8_t protocol = weir_config_check_protocol(service->health_check.type);
-
-	if (service->health_check.via == WEIR_VIA_DATA_PATH || protocol == IPPROTO_UDP) {
-		for (uint32_t i = 0; i < service->bind_count; i++) {
-			if (service->binds[i].protocol == protocol) {
-				return &service->binds[i];
-			}
-		}
-	}
-	return &service->binds[0];
-}
-
-uint32_t weir_config_checked_vips(
-	const struct weir_config_service *service, struct weir_address *ret) {
-	const struct weir_config_bind *first = weir_config_checked_bind(service);
-	const uint16_t configured = service->health_check.port;
-	const uint16_t port = configured != 0 ? configured : first->port_first;
-	uint32_t count = 0;
-
-	ret[count++] = first->address;
-	for (uint32_t i = 0; i < service->bind_count; i++) {
-		const struct weir_config_bind *bind = &service->binds[i];
-		bool wanted = bind->protocol == first->protocol && bind->port_first <= port &&
-			      port <= bind->port_last;
-
-		for (uint32_t k = 0; wanted && k < count; k++) {
-			wanted = !weir_address_equal(&ret[k], &bind->address);
-		}
-		if (wanted) {
-			ret[count++] = bind->address;
-		}
-	}
-	return count;
-}
-
-void weir_config_check_service_health(struct weir_json_reader *reader,
-	const struct weir_json_place *place, const struct weir_config_service *service) {
-	const struct weir_config_health_check *check = &service->health_check;
-	const bool data_path = check->via == WEIR_VIA_DATA_PATH;
-	const uint8_t protocol = weir_config_check_protocol(check->type);
-	const char *name = protocol == IPPROTO_UDP ? "udp" : "tcp";
-	const struct weir_config_bind *bind;
-
-	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT ||
-		check->type == WEIR_CHECK_PING || check->type == WEIR_CHECK_EXEC ||
-		check->port != 0 || service->bind_count == 0) {
-		return;
-	}
-	bind = weir_config_checked_bind(service);
-	if (bind->protocol != protocol && (data_path || protocol == IPPROTO_UDP)) {
-		weir_json_error_at(reader, place, "health_check",
-			"has no port, and no bind has protocol \"%s\"; add \"port\"", name);
-	} else if (bind->port_first == 0 && bind->port_last == UINT16_MAX) {
-		const bool named = data_path || protocol == IPPROTO_UDP;
-
-		weir_json_error_at(reader, place, "health_check",
-			"has no port, and the first bind%s%s%s covers every port; add \"port\"",
-			named ? " of protocol \"" : "", named ? name : "", named ? "\"" : "");
-	}
 }
 
 void weir_config_check_agent_check(struct weir_json_reader *reader,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <jansson.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <pwd.h>
@@ -246,38 +247,35 @@ int weir_config_try_ca_file(const char *file, char why[WEIR_CONFIG_CA_WHY_BYTES]
 	return r;
 }
 
-// Returns the CA file that the health check of a service reads, or "".
-static const char *ca_file_of(const struct weir_config_service *service) {
-	return service->health_check.verify ? service->health_check.ca_file : "";
-}
+// Returns whether the file is not in `seen` yet, and adds it. Also returns true if out of memory.
+static bool is_first(json_t *seen, const char *file) {
+	const bool first = json_object_get(seen, file) == NULL;
 
-// Returns whether an earlier service has the same CA file.
-static bool is_repeated(const struct weir_config *config, uint32_t service) {
-	for (uint32_t i = 0; i < service; i++) {
-		if (strcmp(ca_file_of(&config->services[i]),
-			    ca_file_of(&config->services[service])) == 0) {
-			return true;
-		}
-	}
-	return false;
+	(void)json_object_set_new_nocheck(seen, file, json_true());
+	return first;
 }
 
 int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_fault_fn fault,
 	struct weir_config_errors *errors) {
+	json_t *seen = json_object();
 	int r = 0;
 
-	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
-		const char *file = ca_file_of(&config->services[i]);
-		struct weir_config_error warning = {.line = config->services[i].line};
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		struct weir_config_checks at = {.service = &config->services[i]};
 
-		if (file[0] == '\0' || is_repeated(config, i) ||
-			!fault(file, warning.reason, sizeof(warning.reason))) {
-			continue;
+		while (r == 0 && weir_config_next_check(&at)) {
+			const char *file = at.check->verify ? at.check->ca_file : "";
+			struct weir_config_error warning = {0};
+
+			if (file[0] != '\0' && is_first(seen, file) &&
+				fault(file, warning.reason, sizeof(warning.reason))) {
+				warning.line = weir_config_check_path(config, &at, ".ca_file",
+					warning.path, sizeof(warning.path));
+				r = weir_config_add_warning(errors, &warning);
+			}
 		}
-		snprintf(
-			warning.path, sizeof(warning.path), "services[%u].health_check.ca_file", i);
-		r = weir_config_add_warning(errors, &warning);
 	}
+	json_decref(seen);
 	return r;
 }
 
@@ -326,30 +324,26 @@ static int warn_program(const struct weir_config_command *command, const char *p
 	return weir_config_add_warning(errors, &warning);
 }
 
-// Returns whether an earlier service has the same program.
-static bool is_repeated_program(const struct weir_config *config, uint32_t service) {
-	for (uint32_t i = 0; i < service; i++) {
-		if (strcmp(config->services[i].health_check.command.text,
-			    config->services[service].health_check.command.text) == 0) {
-			return true;
-		}
-	}
-	return false;
-}
-
 int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors) {
 	int r = warn_program(&config->notify.command, "notify.command", 0, errors);
+	json_t *seen = json_object();
 
-	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
-		const struct weir_config_service *service = &config->services[i];
-		char path[64];
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		struct weir_config_checks at = {.service = &config->services[i]};
 
-		snprintf(path, sizeof(path), "services[%u].health_check.command", i);
-		if (service->health_check.command.words > 0 && !is_repeated_program(config, i)) {
-			r = warn_program(
-				&service->health_check.command, path, service->line, errors);
+		while (r == 0 && weir_config_next_check(&at)) {
+			const struct weir_config_command *command = &at.check->command;
+			char path[80];
+
+			if (command->words > 0 && is_first(seen, command->text)) {
+				const int line = weir_config_check_path(
+					config, &at, ".command", path, sizeof(path));
+
+				r = warn_program(command, path, line, errors);
+			}
 		}
 	}
+	json_decref(seen);
 	return r;
 }
 

@@ -269,8 +269,12 @@ static const struct weir_json_key health_check_keys[] = {
 	INTEGER("fall", CHECK, fall, 1, 255, "3", CONTROL),
 	COMMENT,
 };
-static const struct weir_json_object health_check_object = {.name = "health_check",
+const struct weir_json_object weir_config_health_keys = {.name = "health_check",
 	ROWS(health_check_keys), .check = weir_config_check_health};
+// Checked when the service is complete (weir_config_check_service_health).
+static const struct weir_json_object own_health_object = {.name = "health_check",
+	ROWS(health_check_keys), .bytes = sizeof(struct CHECK), .check = weir_config_note_health,
+	.describe = weir_config_describe_health};
 
 static const struct weir_json_key agent_check_keys[] = {
 	INTEGER("port", CHECK, port, 1, 65535, NULL, .required = true, CONTROL),
@@ -350,6 +354,8 @@ static const struct weir_json_key backend_keys[] = {
 	VALUE("backup", weir_json_type_boolean, BACKEND, backup, .fallback = "false", TABLES),
 	CHOICE("forwarding", BACKEND, forwarding_mode, weir_config_backend_forwardings, "null",
 		.nullable = true, TABLES),
+	{.key = "health_check", .type = &weir_json_type_optional, FIELD(BACKEND, health_check),
+	 .object = &own_health_object},
 	COMMENT,
 };
 static const struct weir_json_object backend_object = {.name = "backend", ROWS(backend_keys),
@@ -408,7 +414,7 @@ static const struct weir_json_key service_keys[] = {
 	INTEGER("table_size", SERVICE, table_size, 2, WEIR_CONFIG_TABLE_SIZE_MAX, "65537", TABLES),
 	OBJECT("agent", SERVICE, agent, agent_object),
 	OBJECT("agent_check", SERVICE, agent_check, agent_check_object),
-	OBJECT("health_check", SERVICE, health_check, health_check_object),
+	OBJECT("health_check", SERVICE, health_check, weir_config_health_keys),
 	OBJECT("outlier_ejection", SERVICE, outlier_ejection, ejection_object),
 	OBJECT("slow_start", SERVICE, slow_start, slow_start_object),
 	OBJECT("steal", SERVICE, steal, steal_object),

@@ -29,6 +29,9 @@
 
 extern const struct weir_json_object weir_config_keys; // the root
 extern const struct weir_json_object weir_config_policy_keys; // services[].policy
+// services[].health_check. Bit i of weir_config_health_check.given stands for the i-th of these
+// keys.
+extern const struct weir_json_object weir_config_health_keys;
 
 // Reads a configuration with another table of keys, which contains the rows of weir_config_keys and
 // additional rows. *ret has the size of the struct of this table, and begins with struct
@@ -54,10 +57,10 @@ extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[
 typedef void weir_config_check_object(struct weir_json_reader *reader,
 	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
-	weir_config_check_health, weir_config_check_agent_check, weir_config_check_agent,
-	weir_config_check_agents, weir_config_check_backend, weir_config_check_service,
-	weir_config_check_segment, weir_config_check_policy, weir_config_check_flow_control,
-	weir_config_check_subset, weir_config_check_root;
+	weir_config_check_health, weir_config_note_health, weir_config_check_agent_check,
+	weir_config_check_agent, weir_config_check_agents, weir_config_check_backend,
+	weir_config_check_service, weir_config_check_segment, weir_config_check_policy,
+	weir_config_check_flow_control, weir_config_check_subset, weir_config_check_root;
 
 // Write the text that identifies, or describes, an element of a list in a difference.
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
@@ -68,6 +71,7 @@ void weir_config_identify_backend(const void *element, char *text, size_t bytes)
 void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);
 void weir_config_describe_backend(const void *element, char *text, size_t bytes);
+void weir_config_describe_health(const void *check, char *text, size_t bytes);
 
 // Returns a key that is in the file, but that the policy does not use; or NULL.
 const char *weir_config_unfit_key(const struct weir_json_object *keys,
@@ -91,5 +95,7 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_json_keys_read *read);
 void weir_config_check_service_agent(struct weir_json_reader *reader,
 	const struct weir_json_place *place, struct weir_config_service *service, bool given);
+// Also sets the values that the own checks of backends take from the check of the service.
 void weir_config_check_service_health(struct weir_json_reader *reader,
-	const struct weir_json_place *place, const struct weir_config_service *service);
+	const struct weir_json_place *place, const struct weir_config_service *service,
+	const struct weir_json_keys_read *read);

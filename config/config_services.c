@@ -275,7 +275,7 @@ void weir_config_check_service(struct weir_json_reader *reader, const struct wei
 		check_forwarding(reader, place, service, read);
 	}
 	weir_config_check_service_agent(reader, place, service, weir_json_present(read, "agent"));
-	weir_config_check_service_health(reader, place, service);
+	weir_config_check_service_health(reader, place, service, read);
 	check_steal(reader, place, service);
 	if (weir_json_valid(read, "quorum") && weir_json_valid(read, "hysteresis")) {
 		check_quorum(reader, place, service);

@@ -91,21 +91,33 @@ static void warn_backups(struct weir_json_reader *reader, const struct weir_json
 // the server listens instead of the agent.
 static void warn_agent_check(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
-	const struct weir_config_health_check *check = &service->health_check;
-	const struct weir_json_place at = weir_json_place_member(place, "health_check");
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+	struct weir_config_checks at = {.service = service};
 
-	if (check->type == WEIR_CHECK_AGENT_CHECK && check->port == 0) {
-		weir_json_warning(reader, &at,
-			"has type \"agent-check\" and no port: the check connects to the port of "
-			"the service (%u); add \"port\"",
-			weir_config_checked_bind(service)->port_first);
+	while (weir_config_next_check(&at)) {
+		const struct weir_json_place backend =
+			weir_json_place_element(&backends, at.next > 0 ? at.next - 1 : 0);
+		const struct weir_json_place check = weir_json_place_member(
+			at.backend != NULL ? &backend : place, "health_check");
+
+		if (at.check->type == WEIR_CHECK_AGENT_CHECK && at.check->port == 0) {
+			weir_json_warning(reader, &check,
+				"has type \"agent-check\" and no port: the check connects to the "
+				"port of the service (%u); add \"port\"",
+				weir_config_checked_bind(service, at.check)->port_first);
+		}
 	}
 }
 
-// Returns whether the service has a check that detects dead backends, or whether the file disables
-// checks explicitly.
+// Returns whether the service has checks that detect all dead backends, or whether the file
+// disables checks explicitly.
 static bool is_checked(const struct weir_config_service *service) {
-	return service->has_health_check || service->agent.port != 0 ||
+	bool own = service->backend_count > 0;
+
+	for (uint32_t i = 0; own && i < service->backend_count; i++) {
+		own = service->backends[i].health_check != NULL;
+	}
+	return own || service->has_health_check || service->agent.port != 0 ||
 	       service->agent_check.type != WEIR_CHECK_NONE || service->outlier_ejection.enabled;
 }
 

@@ -242,6 +242,19 @@ static bool read_list(struct weir_json_reader *reader, const struct weir_json_pl
 	return good;
 }
 
+static bool read_optional(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_json_key *key, json_t *json, char *into) {
+	char *object = calloc(1, key->object->bytes);
+
+	if (object == NULL) {
+		reader->out_of_memory = true;
+		return false;
+	}
+	memcpy(into + key->offset, &object, sizeof(object));
+	return weir_json_read(reader, place, key->object, json, object);
+}
+
+const struct weir_json_type weir_json_type_optional = {.name = "object", .read = read_optional};
 const struct weir_json_type weir_json_type_struct = {.name = "object", .read = read_struct};
 const struct weir_json_type weir_json_type_list = {
 	.name = "list", .read = read_list, .bytes2 = sizeof(uint32_t)};
@@ -260,6 +273,12 @@ void weir_json_free(const struct weir_json_object *object, void *from) {
 			memcpy(&count, (char *)from + key->offset2, sizeof(count));
 			for (uint32_t k = 0; list != NULL && k < count; k++) {
 				weir_json_free(key->object, list + k * key->object->bytes);
+			}
+			free(list);
+		} else if (key->type == &weir_json_type_optional) {
+			memcpy(&list, field, sizeof(list));
+			if (list != NULL) {
+				weir_json_free(key->object, list);
 			}
 			free(list);
 		}

@@ -55,6 +55,8 @@ extern const struct weir_json_type weir_json_type_boolean; // bool
 extern const struct weir_json_type weir_json_type_text; // min..max bytes of printable text; char[]
 extern const struct weir_json_type weir_json_type_choice; // one of .choices; an integer or enum
 extern const struct weir_json_type weir_json_type_struct; // keys of `object`; a struct
+// keys of `object`; a pointer to a struct, NULL if the file lacks the object
+extern const struct weir_json_type weir_json_type_optional;
 // list of min..max objects; the field is a pointer to an allocated array, offset2: a uint32_t count
 extern const struct weir_json_type weir_json_type_list;
 extern const struct weir_json_type
@@ -121,10 +123,12 @@ struct weir_json_object {
 	void (*check)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		void *into, const struct weir_json_keys_read *read);
 
-	// For list elements: write the text that identifies an element, and a description for
-	// differences (NULL: no description). A buffer of WEIR_JSON_IDENTITY_BYTES is large enough.
+	// For list elements: writes the text that identifies an element. A buffer of
+	// WEIR_JSON_IDENTITY_BYTES is large enough.
 	void (*identify)(const void *element, char *text, size_t bytes);
-	void (*describe)(const void *element, char *text, size_t bytes);
+	// Writes a description for differences. NULL: an element has none, an object is described
+	// by all its values. A buffer of WEIR_JSON_IDENTITY_BYTES is large enough for an element.
+	void (*describe)(const void *object, char *text, size_t bytes);
 	// If true, a changed order of the elements is a difference. An element with a changed
 	// identity, but an unchanged description and index, counts as renamed.
 	bool ordered;

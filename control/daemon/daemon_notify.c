@@ -53,10 +53,12 @@ static bool has_programs(const struct weir_config *config, const struct weir_con
 	bool found = only == NULL && config->notify.command.words > 0;
 
 	for (uint32_t i = 0; !found && i < config->service_count; i++) {
-		const struct weir_config_service *service = &config->services[i];
+		struct weir_config_checks at = {.service = &config->services[i]};
 
-		found = (only == NULL || only == service) &&
-			service->health_check.type == WEIR_CHECK_EXEC;
+		while (!found && (only == NULL || only == at.service) &&
+			weir_config_next_check(&at)) {
+			found = at.check->type == WEIR_CHECK_EXEC;
+		}
 	}
 	return found;
 }

@@ -68,9 +68,13 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 
 static void check_service(struct weir_doctor *doctor, const struct weir_config_service *service) {
 	struct weir_findings *findings = &doctor->findings;
+	struct weir_config_checks at = {.service = service};
+	bool checked = false;
 
-	if (service->health_check.type != WEIR_CHECK_NONE && service->backend_count > 1 &&
-		service->panic_threshold_percent == 0) {
+	while (weir_config_next_check(&at)) {
+		checked |= at.check->type != WEIR_CHECK_NONE;
+	}
+	if (checked && service->backend_count > 1 && service->panic_threshold_percent == 0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
 			"panic_threshold_percent is 0: while all checks fail, all new flows are "
 			"dropped");

@@ -311,7 +311,11 @@ static bool checks_data_path(const struct weir_doctor *doctor) {
 	bool found = false;
 
 	for (uint32_t i = 0; i < doctor->config->service_count; i++) {
-		found |= doctor->config->services[i].health_check.via == WEIR_VIA_DATA_PATH;
+		struct weir_config_checks at = {.service = &doctor->config->services[i]};
+
+		while (weir_config_next_check(&at)) {
+			found |= at.check->via == WEIR_VIA_DATA_PATH;
+		}
 	}
 	return found;
 }

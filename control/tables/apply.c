@@ -4,9 +4,11 @@
 
 #include "state.h"
 
-static enum weir_health_state first_health(const struct weir_config_service *config) {
-	return config->health_check.type == WEIR_CHECK_NONE ? WEIR_HEALTH_HEALTHY
-							    : WEIR_HEALTH_STARTING;
+static enum weir_health_state first_health(
+	const struct weir_config_service *service, const struct weir_config_backend *config) {
+	return weir_config_check_of(service, config)->type == WEIR_CHECK_NONE
+		       ? WEIR_HEALTH_HEALTHY
+		       : WEIR_HEALTH_STARTING;
 }
 
 static void set_weight(
@@ -75,7 +77,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	forwarding = weir_config_forwarding_of(service, config);
 	set_forwarding(&state->backends[id], &forwarding);
 	state->backends[id].proven = false;
-	weir_backend_set_health(&state->backends[id], first_health(service));
+	weir_backend_set_health(&state->backends[id], first_health(service, config));
 	state->backends[id].seen = state->serial;
 	return 0;
 }

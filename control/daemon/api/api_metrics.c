@@ -44,6 +44,16 @@ static json_t *count_or_null(bool known, uint64_t count) {
 
 // --- services -------------------------------------------------------------------------------
 
+static bool has_checks(const struct weir_config_service *config) {
+	struct weir_config_checks at = {.service = config};
+	bool found = false;
+
+	while (!found && weir_config_next_check(&at)) {
+		found = at.check->type != WEIR_CHECK_NONE;
+	}
+	return found;
+}
+
 // Returns the durations of health checks as a Prometheus histogram: each bucket counts the checks
 // that took at most its upper bound. Returns null if the service has no health check.
 static json_t *check_durations(
@@ -58,7 +68,7 @@ static json_t *check_durations(
 	json_t *buckets;
 	uint64_t sum = 0;
 
-	if (histogram == NULL || config->health_check.type == WEIR_CHECK_NONE) {
+	if (histogram == NULL || !has_checks(config)) {
 		return json_null();
 	}
 	buckets = json_object();
@@ -82,8 +92,7 @@ static json_t *service_drain(const struct weir_daemon *daemon,
 // check.
 static json_t *unchecked(const struct figures *figures, const struct weir_config_service *config,
 	const struct weir_service_state *state) {
-	return count_or_null(
-		config->health_check.type != WEIR_CHECK_NONE, figures->unchecked[state->id]);
+	return count_or_null(has_checks(config), figures->unchecked[state->id]);
 }
 
 #define SERVICE_COLUMNS(X) \

@@ -48,44 +48,48 @@ static enum weir_health_word word_in_answers(
 		       : WEIR_HEALTH_WORD_NONE;
 }
 
-struct plan { // how the backends of a service are checked
+struct plan { // how backends are checked
 	struct weir_config_health_check check;
-	// VIPs to connect to, for checks via the data path; part of one array for all plans
-	const struct weir_address *vips;
+	uint16_t port;
+	struct weir_address *vips; // to connect to, for checks via the data path; allocated
 	uint32_t vip_count;
 };
 
+// The plans for the services, in their order, and then those for the backends with own checks.
+struct plans {
+	struct plan *list;
+	uint32_t count;
+};
+
 // Adds the check of a backend. A new check starts with the backend's verdict in `states`.
-static void add_target(const struct weir_states *states, const struct weir_config_service *service,
-	const struct plan *plan, const struct weir_backend_state *backend,
-	struct weir_health_target *targets, uint32_t *n) {
-	const struct weir_config_health_check *check = &plan->check;
-	const struct weir_config_bind *bind = weir_config_checked_bind(service);
+static void add_target(const struct weir_states *states, const struct weir_configured *of,
+	const struct plan *plan, struct weir_health_target *targets, uint32_t *n) {
+	const struct weir_backend_state *backend = &of->backend;
 	struct weir_states_status status;
 
-	if (check->type == WEIR_CHECK_NONE ||
+	if (plan->check.type == WEIR_CHECK_NONE ||
 		weir_states_status(states, backend->id, &status) < 0) {
 		return;
 	}
-	targets[*n] = (struct weir_health_target){
+	targets[(*n)++] = (struct weir_health_target){
 		.backend = backend->id,
 		.service = backend->service_id,
-		.port = check->port != 0 ? check->port : bind->port_first,
+		.port = plan->port,
 		.address = backend->address,
 		.forwarding = backend->forwarding,
 		.vips = plan->vips,
 		.vip_count = plan->vip_count,
-		.check = check,
+		.check = &plan->check,
 		.initial = (enum weir_health_verdict)status.facts.verdict,
-		.word = word_in_answers(service, status.facts),
+		.word = word_in_answers(of->service, status.facts),
 	};
-	(*n)++;
 }
 
-// Returns the check of a service. A check of type agent gets the port, the interval and the timeout
-// of the agent.
-static struct weir_config_health_check check_of(const struct weir_config_service *service) {
-	struct weir_config_health_check check = service->health_check;
+// Returns a check with its final settings: a check of type agent gets the port, the interval and
+// the timeout of the agent.
+static struct weir_config_health_check complete(
+	const struct weir_config_service *service, const struct weir_config_health_check *config) {
+	struct weir_config_health_check check = *config;
 
 	if (check.type == WEIR_CHECK_AGENT) {
 		check.port = service->agent.port;
@@ -95,29 +99,57 @@ static struct weir_config_health_check check_of(const struct weir_config_service
 	return check;
 }
 
-static uint32_t count_binds(const struct weir_config *config) {
+// Returns -ENOMEM if out of memory.
+static int add_plan(struct plans *plans, const struct weir_config_service *service,
+	const struct weir_config_health_check *config) {
+	struct plan *plan = &plans->list[plans->count];
+
+	plan->check = complete(service, config);
+	plan->port = plan->check.port != 0 ? plan->check.port
+					   : weir_config_checked_bind(service, config)->port_first;
+	if (plan->check.via == WEIR_VIA_DATA_PATH) {
+		plan->vips = calloc(service->bind_count, sizeof(*plan->vips));
+		if (plan->vips == NULL) {
+			return -ENOMEM;
+		}
+		plan->vip_count = weir_config_checked_vips(service, config, plan->vips);
+	}
+	plans->count++;
+	return 0;
+}
+
+static uint32_t count_own_checks(const struct weir_config *config) {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
-		count += config->services[i].bind_count;
+		for (uint32_t k = 0; k < config->services[i].backend_count; k++) {
+			count += config->services[i].backends[k].health_check != NULL;
+		}
 	}
 	return count;
 }
 
-// Determines how each service is checked. vips: array with room for one address per bind. Returns
-// NULL if out of memory.
-static struct plan *make_plans(const struct weir_config *config, struct weir_address *vips) {
-	struct plan *plans = calloc(config->service_count + 1, sizeof(*plans));
+// Determines how each service is checked. Leaves room for the own checks of backends. Returns 0 or
+// -ENOMEM. Call free_plans in every case.
+static int make_plans(const struct weir_config *config, struct plans *ret) {
+	int r = 0;
 
-	for (uint32_t i = 0; plans != NULL && vips != NULL && i < config->service_count; i++) {
-		plans[i].check = check_of(&config->services[i]);
-		if (plans[i].check.via == WEIR_VIA_DATA_PATH) {
-			plans[i].vips = vips;
-			plans[i].vip_count = weir_config_checked_vips(&config->services[i], vips);
-			vips += plans[i].vip_count;
-		}
+	*ret = (struct plans){.list = calloc(config->service_count + count_own_checks(config) + 1,
+				      sizeof(*ret->list))};
+	if (ret->list == NULL) {
+		return -ENOMEM;
 	}
-	return plans;
+	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
+		r = add_plan(ret, &config->services[i], &config->services[i].health_check);
+	}
+	return r;
+}
+
+static void free_plans(struct plans *plans) {
+	for (uint32_t i = 0; i < plans->count; i++) {
+		free(plans->list[i].vips);
+	}
+	free(plans->list);
 }
 
 static int name_durations(
@@ -138,26 +170,32 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 	struct weir_configured of = weir_configured_begin(tables, config);
 	struct weir_health_target *targets =
 		calloc(2 * count_backends(config) + 1, sizeof(targets[0]));
-	struct weir_address *vips = calloc(count_binds(config) + 1, sizeof(vips[0]));
-	struct plan *plans = make_plans(config, vips);
+	struct plans plans;
 	uint32_t n = 0;
-	int r = -ENOMEM;
+	int r = make_plans(config, &plans);
 
-	if (targets == NULL || vips == NULL || plans == NULL) {
-		goto free_lists;
+	if (targets == NULL) {
+		r = -ENOMEM;
 	}
-	while (weir_configured_next(&of)) {
-		add_target(states, of.service, &plans[of.service - config->services], &of.backend,
-			targets, &n);
-		add_agent_check(of.service, &of.backend, targets, &n);
+	while (r == 0 && weir_configured_next(&of)) {
+		const struct plan *plan = &plans.list[of.service - config->services];
+
+		if (of.config->health_check != NULL) {
+			plan = &plans.list[plans.count];
+			r = add_plan(&plans, of.service, of.config->health_check);
+		}
+		if (r == 0) {
+			add_target(states, &of, plan, targets, &n);
+			add_agent_check(of.service, &of.backend, targets, &n);
+		}
 	}
-	r = name_durations(weir_health_durations(health), tables);
+	if (r == 0) {
+		r = name_durations(weir_health_durations(health), tables);
+	}
 	if (r == 0) {
 		r = weir_health_configure(health, targets, n);
 	}
-free_lists:
-	free(plans);
-	free(vips);
+	free_plans(&plans);
 	free(targets);
 	return r;
 }

@@ -4,7 +4,7 @@
 // configuration and the tables are borrowed:
 //
 //   struct weir_configured of = weir_configured_begin(tables, config);
-//   while (weir_configured_next(&of)) { ... of.service, of.backend ... }
+//   while (weir_configured_next(&of)) { ... of.service, of.config, of.backend ... }
 //
 // Also grows arrays indexed by backend id.
 #pragma once
@@ -23,6 +23,7 @@ struct weir_configured {
 	uint32_t at_service, at_backend; // indexes of the next service and backend
 	// Current service and backend.
 	const struct weir_config_service *service;
+	const struct weir_config_backend *config;
 	struct weir_backend_state backend;
 };
 
@@ -43,9 +44,11 @@ static inline bool weir_configured_next(struct weir_configured *of) {
 	for (; of->at_service < of->service_count; of->at_service++, of->at_backend = 0) {
 		of->service = &of->services[of->at_service];
 		while (of->at_backend < of->service->backend_count) {
-			int id = weir_tables_backend_find(of->tables, of->service->name,
-				of->service->backends[of->at_backend++].name);
+			int id;
 
+			of->config = &of->service->backends[of->at_backend++];
+			id = weir_tables_backend_find(
+				of->tables, of->service->name, of->config->name);
 			if (id >= 0 &&
 				weir_tables_backend(of->tables, (uint16_t)id, &of->backend) == 0) {
 				return true;

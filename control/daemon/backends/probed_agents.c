@@ -179,8 +179,7 @@ bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed) {
 	return probed->has_keys;
 }
 
-static uint32_t settled_after(const struct weir_config_service *service) {
-	const struct weir_config_health_check *check = &service->health_check;
+static uint32_t settled_after(const struct weir_config_health_check *check) {
 	uint32_t settled = SETTLED_LEAST;
 
 	if (check->type == WEIR_CHECK_AGENT) {
@@ -211,8 +210,10 @@ static void set_tcp(struct backend *backend, bool wanted) {
 	}
 }
 
-static void add_target(struct weir_probed_agents *probed, const struct weir_config_service *service,
-	const struct weir_backend_state *state, struct weir_agents_target *ret) {
+static void add_target(struct weir_probed_agents *probed, const struct weir_configured *of,
+	struct weir_agents_target *ret) {
+	const struct weir_config_service *service = of->service;
+	const struct weir_backend_state *state = &of->backend;
 	struct backend *backend = &probed->backends[state->id];
 
 	if (backend->identity != state->identity) {
@@ -230,7 +231,7 @@ static void add_target(struct weir_probed_agents *probed, const struct weir_conf
 		.interval_ms = service->agent.interval_ms,
 		.inactive_interval_ms = service->agent.inactive_interval_ms,
 		.timeout_ms = service->agent.timeout_ms,
-		.settled = settled_after(service),
+		.settled = settled_after(weir_config_check_of(service, of->config)),
 		.wants = wants_of(backend)};
 }
 
@@ -244,7 +245,7 @@ static uint32_t list_targets(struct weir_probed_agents *probed, const struct wei
 	}
 	while (weir_configured_next(&of)) {
 		if (of.service->agent.port != 0) {
-			add_target(probed, of.service, &of.backend, &targets[n++]);
+			add_target(probed, &of, &targets[n++]);
 		}
 	}
 	for (uint32_t id = 0; id < probed->ids; id++) {

@@ -386,32 +386,35 @@ uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t i
 
 // Withdraws the values of a source that the service no longer uses. by: name of the source, "" =
 // none. load: whether the value is a limit, an accept queue or a weight.
-static void drop_source(struct weir_reports *reports, const struct weir_config_service *service,
-	uint16_t id, const char *by, bool load) {
+static void drop_source(
+	struct weir_reports *reports, const struct weir_configured *of, const char *by, bool load) {
+	const struct weir_config_health_check *check =
+		weir_config_check_of(of->service, of->config);
+	const uint16_t id = of->backend.id;
 	char source[WEIR_REPORTS_SOURCE_BYTES]; // copy: the calls below may clear `by`
 
 	snprintf(source, sizeof(source), "%s", by);
-	if (source[0] != '\0' && !weir_reports_have_source(service, source)) {
+	if (source[0] != '\0' && !weir_reports_have_source(of->service, check, source)) {
 		weir_reports_source_gone(reports, id, source);
-	} else if (load && !weir_reports_read_load(service, source)) {
+	} else if (load && !weir_reports_read_load(check, source)) {
 		withdraw_load(reports, id, source);
 	}
 }
 
-static void drop_sources(
-	struct weir_reports *reports, const struct weir_config_service *service, uint16_t id) {
-	const struct entry *entry = &reports->entries[id];
+static void drop_sources(struct weir_reports *reports, const struct weir_configured *of) {
+	const struct entry *entry = &reports->entries[of->backend.id];
 
-	drop_source(reports, service, id, entry->announced.word_by, false);
-	drop_source(reports, service, id, entry->announced.ports_by, false);
+	drop_source(reports, of, entry->announced.word_by, false);
+	drop_source(reports, of, entry->announced.ports_by, false);
 	for (uint32_t what = 0; what < REPORTED_COUNT; what++) {
-		drop_source(reports, service, id, entry->by[what], true);
+		drop_source(reports, of, entry->by[what], true);
 	}
 }
 
-static void configure_backend(struct weir_reports *reports,
-	const struct weir_config_service *service, uint32_t wants, uint32_t sharers,
-	const struct weir_backend_state *state) {
+static void configure_backend(struct weir_reports *reports, const struct weir_configured *of,
+	uint32_t wants, uint32_t sharers) {
+	const struct weir_config_service *service = of->service;
+	const struct weir_backend_state *state = &of->backend;
 	struct entry *entry = &reports->entries[state->id];
 	uint32_t divisor;
 	bool requests;
@@ -425,7 +428,8 @@ static void configure_backend(struct weir_reports *reports,
 	}
 	entry->generation = reports->generation;
 	entry->wants = wants;
-	entry->expire_ms = weir_reports_expire_ms(service);
+	entry->expire_ms =
+		weir_reports_expire_ms(service, weir_config_check_of(service, of->config));
 	divisor = weir_reports_divisor(service, sharers);
 	requests = service->workload == WEIR_WORKLOAD_REQUESTS;
 	if (entry->divisor != divisor || entry->requests != requests) {
@@ -435,7 +439,7 @@ static void configure_backend(struct weir_reports *reports,
 	}
 	entry->accept_queue_percent = (uint8_t)service->flow_control.accept_queue_percent;
 	entry->at_limit &= entry->accept_queue_percent != 0;
-	drop_sources(reports, service, state->id);
+	drop_sources(reports, of);
 	write_tables(reports, state->id);
 	(void)write_auto_weight(reports, state->id); // the table of speeds may have changed
 }
@@ -478,7 +482,7 @@ int weir_reports_configure(struct weir_reports *reports, struct weir_tables *tab
 		for (; counted < of.at_service; counted++) {
 			first += config->services[counted].bind_count;
 		}
-		configure_backend(reports, of.service, wants, sharers, &of.backend);
+		configure_backend(reports, &of, wants, sharers);
 		weir_announced_set_binds(&reports->entries[of.backend.id].announced,
 			reports->states, of.backend.id, binds + first, of.service->bind_count);
 	}

@@ -58,14 +58,14 @@ uint32_t weir_reports_used(uint32_t wants, bool limited) {
 
 // The lifetime is longer than the longest interval of probes and checks, because an unchanged
 // backend reports only in replies to probes and checks.
-uint64_t weir_reports_expire_ms(const struct weir_config_service *service) {
+uint64_t weir_reports_expire_ms(
+	const struct weir_config_service *service, const struct weir_config_health_check *check) {
 	// If the service has agents, this is also the interval of the checks of idle backends.
 	uint32_t slowest = service->agent.inactive_interval_ms;
 
 	slowest = service->agent_check.interval_ms > slowest ? service->agent_check.interval_ms
 							     : slowest;
-	slowest = service->health_check.interval_ms > slowest ? service->health_check.interval_ms
-							      : slowest;
+	slowest = check->interval_ms > slowest ? check->interval_ms : slowest;
 	return (uint64_t)SILENT_INTERVALS * slowest > WEIR_REPORTS_EXPIRE_MS
 		       ? (uint64_t)SILENT_INTERVALS * slowest
 		       : WEIR_REPORTS_EXPIRE_MS;
@@ -104,16 +104,17 @@ static bool is_http(const char *source) {
 	return false;
 }
 
-bool weir_reports_read_load(const struct weir_config_service *service, const char *source) {
-	return !is_http(source) || service->health_check.orca;
+bool weir_reports_read_load(const struct weir_config_health_check *check, const char *source) {
+	return !is_http(source) || check->orca;
 }
 
 bool weir_reports_source_keeps(const char *source) {
 	return strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT_CHECK)) == 0;
 }
 
-bool weir_reports_have_source(const struct weir_config_service *service, const char *source) {
-	enum weir_config_check type = service->health_check.type;
+bool weir_reports_have_source(const struct weir_config_service *service,
+	const struct weir_config_health_check *check, const char *source) {
+	const enum weir_config_check type = check->type;
 
 	if (strcmp(source, weir_config_check_name(WEIR_CHECK_AGENT)) == 0) {
 		return service->agent.port != 0;
@@ -123,7 +124,7 @@ bool weir_reports_have_source(const struct weir_config_service *service, const c
 		       type == WEIR_CHECK_AGENT_CHECK;
 	}
 	if (strcmp(source, weir_config_check_name(WEIR_CHECK_EXEC)) == 0) {
-		return type == WEIR_CHECK_EXEC && service->health_check.weight_from_exit;
+		return type == WEIR_CHECK_EXEC && check->weight_from_exit;
 	}
 	return !is_http(source) || // otherwise the source is weirctl, which can report at any time
 	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);

@@ -16,8 +16,9 @@ uint32_t weir_reports_wants(const struct weir_config_service *service);
 // Returns the report fields that are used regardless of the policy. wants: result of
 // weir_reports_wants. limited: the backend has reported a limit.
 uint32_t weir_reports_used(uint32_t wants, bool limited);
-// Returns the lifetime of a report in milliseconds.
-uint64_t weir_reports_expire_ms(const struct weir_config_service *service);
+// Returns the lifetime of a report in milliseconds. check: the health check of the backend.
+uint64_t weir_reports_expire_ms(
+	const struct weir_config_service *service, const struct weir_config_health_check *check);
 // Returns the average number of balancers in the fleet that use a backend, rounded up, at least 1.
 // sharers: number of all balancers.
 uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_t sharers);
@@ -28,12 +29,14 @@ uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_
 // backend's limit, and each report adapts the shares to the current flows. The share is rounded
 // down; it is at least 1 and at most the limit.
 uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held);
-// Returns false if the source is an HTTP or gRPC check, but the service does not (or no longer)
-// read load reports (ORCA) from the answers to its checks.
-bool weir_reports_read_load(const struct weir_config_service *service, const char *source);
+// Returns false if the source is an HTTP or gRPC check, but load reports (ORCA) are not (or no
+// longer) read from the answers to the health check of the backend.
+bool weir_reports_read_load(const struct weir_config_health_check *check, const char *source);
 // Returns whether values of this source stay when the next report omits them. True for an
 // agent-check: a line contains only the keywords that changed, as in HAProxy.
 bool weir_reports_source_keeps(const char *source);
-// Returns whether the settings of the service still allow reports from this source. If not, the
-// caller must withdraw the values of the source, because no later report can withdraw them.
-bool weir_reports_have_source(const struct weir_config_service *service, const char *source);
+// Returns whether the settings of the service, and the health check of the backend, still allow
+// reports from this source. If not, the caller must withdraw the values of the source, because no
+// later report can withdraw them.
+bool weir_reports_have_source(const struct weir_config_service *service,
+	const struct weir_config_health_check *check, const char *source);

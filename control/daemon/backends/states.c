@@ -258,8 +258,8 @@ int weir_states_configure(
 	states->tables = tables;
 	states->generation++;
 	while (weir_configured_next(&of)) {
-		configure_backend(
-			states, &of.backend, of.service->health_check.type != WEIR_CHECK_NONE);
+		configure_backend(states, &of.backend,
+			weir_config_check_of(of.service, of.config)->type != WEIR_CHECK_NONE);
 	}
 	for (uint32_t id = 0; id < states->ids; id++) {
 		states->entries[id].known &= states->entries[id].generation == states->generation;

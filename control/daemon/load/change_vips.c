@@ -16,26 +16,6 @@ struct vips { // VIPs that the health checks of a service cover
 	uint32_t count;
 };
 
-static bool uses_data_path(const struct weir_config_service *service) {
-	return service->health_check.type != WEIR_CHECK_NONE &&
-	       service->health_check.via == WEIR_VIA_DATA_PATH && service->bind_count > 0;
-}
-
-// Lists the VIPs that the health checks of a service cover. The caller frees the list. Returns 0 or
-// -ENOMEM.
-static int list_vips(const struct weir_config_service *service, struct vips *ret) {
-	*ret = (struct vips){0};
-	if (!uses_data_path(service)) {
-		return 0;
-	}
-	ret->list = calloc(service->bind_count, sizeof(*ret->list));
-	if (ret->list == NULL) {
-		return -ENOMEM;
-	}
-	ret->count = weir_config_checked_vips(service, ret->list);
-	return 0;
-}
-
 static bool has(const struct vips *vips, const struct weir_address *address) {
 	bool found = false;
 
@@ -43,6 +23,35 @@ static bool has(const struct vips *vips, const struct weir_address *address) {
 		found |= weir_address_equal(&vips->list[i], address);
 	}
 	return found;
+}
+
+// Lists the VIPs that the health checks of a service cover. The caller frees the list. Returns 0 or
+// -ENOMEM.
+static int list_vips(const struct weir_config_service *service, struct vips *ret) {
+	struct weir_address *checked = calloc(service->bind_count + 1, sizeof(*checked));
+	struct weir_config_checks at = {.service = service};
+
+	*ret = (struct vips){.list = calloc(service->bind_count + 1, sizeof(*ret->list))};
+	if (checked == NULL || ret->list == NULL) {
+		free(checked);
+		free(ret->list);
+		*ret = (struct vips){0};
+		return -ENOMEM;
+	}
+	while (service->bind_count > 0 && weir_config_next_check(&at)) {
+		const uint32_t count =
+			at.check->type != WEIR_CHECK_NONE && at.check->via == WEIR_VIA_DATA_PATH
+				? weir_config_checked_vips(service, at.check, checked)
+				: 0;
+
+		for (uint32_t i = 0; i < count; i++) {
+			if (!has(ret, &checked[i])) {
+				ret->list[ret->count++] = checked[i];
+			}
+		}
+	}
+	free(checked);
+	return 0;
 }
 
 // Writes the VIPs that are in `to` but not in `from` as text. Returns the number of these VIPs.
@@ -99,22 +108,19 @@ int weir_change_vips_warn(const struct weir_config *from, const struct weir_conf
 	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < to->service_count; i++) {
-		const struct weir_config_service *former =
-			uses_data_path(&to->services[i])
-				? find_former(from, i, to->services[i].name)
-				: NULL;
-		struct vips before, after;
+		const struct weir_config_service *former = NULL;
+		struct vips before = {0}, after;
 
-		if (former == NULL) {
-			continue;
+		r = list_vips(&to->services[i], &after);
+		if (after.count > 0) {
+			former = find_former(from, i, to->services[i].name);
 		}
-		r = list_vips(former, &before);
-		if (r == 0) {
-			r = list_vips(&to->services[i], &after);
+		if (former != NULL) {
+			r = list_vips(former, &before);
 			r = r == 0 ? warn(to, i, &before, &after, errors) : r;
-			free(after.list);
 		}
 		free(before.list);
+		free(after.list);
 	}
 	return r;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,10 @@
 #include "config_host.h"
 #include "config_running.h"
 #include "trusted_file.h"
+
+// enough for the words of a command, each with its length and a colon
+#define COMMAND_KEY_BYTES \
+	(sizeof(((struct weir_config_command *)NULL)->text) + 8 * WEIR_CONFIG_COMMAND_WORDS_MAX)
 
 struct weir_reload {
 	char *file;
@@ -33,21 +38,42 @@ static int one_error(struct weir_config_errors *errors, int error, const char *r
 	return error;
 }
 
-static bool needs_data_path(const struct weir_config_service *service) {
-	return service->health_check.via == WEIR_VIA_DATA_PATH;
-}
-
 static uint32_t count_data_path(const struct weir_config *config) {
 	uint32_t count = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
-		count += needs_data_path(&config->services[i]);
+		struct weir_config_checks at = {.service = &config->services[i]};
+
+		while (weir_config_next_check(&at)) {
+			count += at.check->via == WEIR_VIA_DATA_PATH;
+		}
 	}
 	return count;
 }
 
-// If health checks via the data path are not possible, adds an error for each service that uses
-// them. Returns 0 or negative errno.
+// Adds an error for each check of a service that uses the data path.
+static void refuse_data_path(const struct weir_config *config,
+	const struct weir_config_service *service, struct weir_config_errors *errors) {
+	struct weir_config_checks at = {.service = service};
+
+	while (weir_config_next_check(&at)) {
+		struct weir_config_error *error = &errors->error[errors->count];
+
+		if (at.check->via == WEIR_VIA_DATA_PATH) {
+			errors->count++;
+			error->line = weir_config_check_path(
+				config, &at, ".via", error->path, sizeof(error->path));
+			snprintf(error->reason, sizeof(error->reason),
+				"\"data-path\" needs weir-control to be started with "
+				"--data-path-checks; if it was started with this option, see its "
+				"log for why such checks are not possible; to check without the "
+				"data path, use \"direct\"");
+		}
+	}
+}
+
+// If health checks via the data path are not possible, adds an error for each check that uses the
+// data path. Returns 0 or negative errno.
 static int check_abilities(const struct weir_reload *reload, const struct weir_config *config,
 	struct weir_config_errors *errors) {
 	uint32_t count = reload->data_path_checks ? 0 : count_data_path(config);
@@ -61,19 +87,7 @@ static int check_abilities(const struct weir_reload *reload, const struct weir_c
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < config->service_count; i++) {
-		struct weir_config_error *error = &errors->error[errors->count];
-
-		if (needs_data_path(&config->services[i])) {
-			errors->count++;
-			error->line = config->services[i].line;
-			snprintf(error->path, sizeof(error->path), "services[%u].health_check.via",
-				i);
-			snprintf(error->reason, sizeof(error->reason),
-				"\"data-path\" needs weir-control to be started with "
-				"--data-path-checks; if it was started with this option, see its "
-				"log for why such checks are not possible; to check without the "
-				"data path, use \"direct\"");
-		}
+		refuse_data_path(config, &config->services[i], errors);
 	}
 	return -EOPNOTSUPP;
 }
@@ -175,15 +189,50 @@ static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	return true;
 }
 
-// Returns whether a program is in the configuration in use.
-static bool is_in_use(const struct weir_config *config, const struct weir_config_command *command) {
-	bool found = weir_config_command_equal(&config->notify.command, command);
+// Writes a key for a command: each word, after its length.
+static void key_of(const struct weir_config_command *command, char key[COMMAND_KEY_BYTES]) {
+	const char *words[WEIR_CONFIG_COMMAND_WORDS_MAX + 1];
+	const uint32_t count = weir_config_command_words(command, words);
+	size_t used = 0;
 
-	for (uint32_t i = 0; !found && i < config->service_count; i++) {
-		found = weir_config_command_equal(
-			&config->services[i].health_check.command, command);
+	key[0] = '\0';
+	for (uint32_t i = 0; i < count; i++) {
+		used += (size_t)snprintf(
+			key + used, COMMAND_KEY_BYTES - used, "%zu:%s", strlen(words[i]), words[i]);
 	}
-	return found;
+}
+
+static void add_command(json_t *commands, const struct weir_config_command *command) {
+	char key[COMMAND_KEY_BYTES];
+
+	if (command->words > 0) {
+		key_of(command, key);
+		(void)json_object_set_new_nocheck(commands, key, json_true());
+	}
+}
+
+// Returns the set of the programs in a configuration. If out of memory, programs are missing, or
+// the result is NULL.
+static json_t *commands_of(const struct weir_config *config) {
+	json_t *commands = json_object();
+
+	add_command(commands, &config->notify.command);
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		struct weir_config_checks at = {.service = &config->services[i]};
+
+		while (weir_config_next_check(&at)) {
+			add_command(commands, &at.check->command);
+		}
+	}
+	return commands;
+}
+
+// Returns whether a command runs no program, or is in the set.
+static bool is_allowed(const json_t *commands, const struct weir_config_command *command) {
+	char key[COMMAND_KEY_BYTES];
+
+	key_of(command, key);
+	return command->words == 0 || json_object_get(commands, key) != NULL;
 }
 
 // line: 0 = unknown; path is then written into the reason.
@@ -207,22 +256,26 @@ static int refuse_program(
 // Refuses programs that are not in use yet: the right to reload does not include choosing programs.
 static int check_programs(const struct weir_reload *reload, struct weir_reload_plan *plan) {
 	const struct weir_config *config = plan->config;
+	json_t *in_use = commands_of(reload->config);
 	int r = 0;
 
-	if (config->notify.command.words > 0 &&
-		!is_in_use(reload->config, &config->notify.command)) {
+	if (!is_allowed(in_use, &config->notify.command)) {
 		r = refuse_program(plan->file, "notify.command", 0, &plan->errors);
 	}
-	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
-		const struct weir_config_service *service = &config->services[i];
-		const struct weir_config_command *command = &service->health_check.command;
-		char path[64];
+	for (uint32_t i = 0; i < config->service_count; i++) {
+		struct weir_config_checks at = {.service = &config->services[i]};
 
-		snprintf(path, sizeof(path), "services[%u].health_check.command", i);
-		if (command->words > 0 && !is_in_use(reload->config, command)) {
-			r = refuse_program(plan->file, path, service->line, &plan->errors);
+		while (r == 0 && weir_config_next_check(&at)) {
+			if (!is_allowed(in_use, &at.check->command)) {
+				char path[80];
+				const int line = weir_config_check_path(
+					config, &at, ".command", path, sizeof(path));
+
+				r = refuse_program(plan->file, path, line, &plan->errors);
+			}
 		}
 	}
+	json_decref(in_use);
 	return r;
 }
 

@@ -32,6 +32,9 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 #define ANY "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 0}"
 #define ONE "{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}"
 #define TWO "{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}"
+#define OWN(type) \
+	"{\"name\": \"web-2\", \"address\": \"10.0.0.12\", \"health_check\": {\"type\": " type "}" \
+											       "}"
 #define AUTO(n) "{\"name\": \"web-" n "\", \"address\": \"10.0.0.1" n "\", \"weight\": \"auto\"}"
 #define BASE TOP WEB(BIND, "", ONE ", " TWO) "]}"
 
@@ -95,6 +98,13 @@ static const struct row rows[] = {
 			ONE ", " TWO) "]}",
 		"change service web health_check type: none -> tcp\n"
 		"change service web health_check interval_ms: 1000 -> 2000\n"},
+	{BASE, TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 81")) "]}",
+		"add service web backend web-2 health_check: type tcp, port 81\n"},
+	{TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 81")) "]}",
+		TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 82")) "]}",
+		"change service web backend web-2 health_check port: 81 -> 82\n"},
+	{TOP WEB(BIND, "", ONE ", " OWN("\"ping\"")) "]}", BASE,
+		"remove service web backend web-2 health_check: type ping\n"},
 	{BASE,
 		TOP WEB(BIND,
 			", \"health_check\": {\"type\": \"tcp\", \"send\": \"A\\\"\\r\\n\", "

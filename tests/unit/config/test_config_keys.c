@@ -26,7 +26,9 @@ static void check_key(const struct weir_json_key *key) {
 // program, and that the name of the key or of the enclosing object contains the unit.
 static void check_use(const struct weir_json_key *key, const char *parent) {
 	static const char *const units[] = {"ms", "bytes", "percent"};
-	bool no_field = key->type == &weir_json_type_struct || key->type == &weir_json_type_ignored;
+	bool no_field = key->type == &weir_json_type_struct ||
+			key->type == &weir_json_type_optional ||
+			key->type == &weir_json_type_ignored;
 
 	assert_int_equal(key->read_by == 0, no_field);
 	assert_int_equal(
@@ -52,6 +54,7 @@ static void check_list(const struct weir_json_key *key) {
 	for (uint32_t i = 0; key->needs == WEIR_JSON_NEEDS_RESTART && i < key->object->count; i++) {
 		assert_true(key->object->key[i].type != &weir_json_type_list);
 		assert_true(key->object->key[i].type != &weir_json_type_struct);
+		assert_true(key->object->key[i].type != &weir_json_type_optional);
 	}
 }
 
@@ -71,7 +74,8 @@ static void check_object(const struct weir_json_object *object, const char *name
 		if (key->type == &weir_json_type_list) {
 			check_list(key);
 		}
-		if (key->type == &weir_json_type_list || key->type == &weir_json_type_struct) {
+		if (key->type == &weir_json_type_list || key->type == &weir_json_type_struct ||
+			key->type == &weir_json_type_optional) {
 			assert_non_null(key->object);
 			check_object(key->object, key->key);
 		}

@@ -97,11 +97,11 @@ TEST(check_uses_a_bind_of_its_protocol) {
 			BACKEND)));
 	struct weir_config_service *service = &config->services[0];
 
-	assert_int_equal(weir_config_checked_bind(service)->port_first, 53);
+	assert_int_equal(weir_config_checked_bind(service, &service->health_check)->port_first, 53);
 	service->health_check.type = WEIR_CHECK_DNS;
-	assert_int_equal(weir_config_checked_bind(service)->port_first, 53);
+	assert_int_equal(weir_config_checked_bind(service, &service->health_check)->port_first, 53);
 	service->health_check.type = WEIR_CHECK_TCP;
-	assert_int_equal(weir_config_checked_bind(service)->port_first, 80);
+	assert_int_equal(weir_config_checked_bind(service, &service->health_check)->port_first, 80);
 	weir_config_free(config);
 }
 
@@ -235,15 +235,77 @@ TEST(health_check_via_data_path_uses_the_first_tcp_bind) {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		char service[256], text[2048];
 		struct weir_config *config;
+		const struct weir_config_service *parsed;
 
 		snprintf(service, sizeof(service), "\"health_check\": {%s},", cases[i].check);
 		snprintf(text, sizeof(text), CONFIG("", SERVICE("%s", "%s%s", BACKEND)), service,
 			udp, cases[i].more);
 		config = parse_good(text);
+		parsed = &config->services[0];
 		assert_int_equal(
-			weir_config_checked_bind(&config->services[0])->port_first, cases[i].port);
+			weir_config_checked_bind(parsed, &parsed->health_check)->port_first,
+			cases[i].port);
 		weir_config_free(config);
 	}
+}
+
+#define OWN(check) \
+	BACKEND ", {\"name\": \"web-2\", \"address\": \"10.0.0.12\", \"health_check\": {" check "}}"
+
+// An own check takes what it lacks from the check of the service if both have the same type.
+TEST(own_check_of_a_backend) {
+	struct weir_config *config = parse_good(CONFIG("",
+		SERVICE("\"health_check\": {\"type\": \"http\", \"path\": \"/up\", \"body\": "
+			"\"ok\", "
+			"\"interval_ms\": 2000, \"port\": 81},",
+			BIND, OWN("\"type\": \"http\", \"port\": 0, \"body_regex\": \"o+k\""))));
+	const struct weir_config_service *service = &config->services[0];
+	const struct weir_config_health_check *own =
+		weir_config_check_of(service, &service->backends[1]);
+	struct weir_config_checks at = {.service = service};
+	char path[80];
+
+	assert_ptr_equal(
+		weir_config_check_of(service, &service->backends[0]), &service->health_check);
+	assert_string_equal(own->path, "/up");
+	assert_int_equal(own->interval_ms, 2000);
+	assert_int_equal(own->port, 0);
+	assert_string_equal(own->body_regex, "o+k");
+	assert_string_equal(own->body, "");
+	assert_true(weir_config_next_check(&at));
+	assert_ptr_equal(at.check, &service->health_check);
+	assert_int_equal(weir_config_check_path(config, &at, "", path, sizeof(path)), 1);
+	assert_string_equal(path, "services[0].health_check");
+	assert_true(weir_config_next_check(&at));
+	assert_ptr_equal(at.check, own);
+	assert_int_equal(weir_config_check_path(config, &at, ".path", path, sizeof(path)), 1);
+	assert_string_equal(path, "services[0].backends[1].health_check.path");
+	assert_false(weir_config_next_check(&at));
+	weir_config_free(config);
+	config = parse_good(
+		CONFIG("", SERVICE("\"health_check\": {\"type\": \"http\", \"interval_ms\": 2000},",
+				   BIND, OWN("\"type\": \"tcp\""))));
+	assert_int_equal(config->services[0].backends[1].health_check->interval_ms, 1000);
+	weir_config_free(config);
+}
+
+// The rules apply to the whole check, with the values of the service.
+TEST(own_check_of_a_backend_has_the_same_rules) {
+	expect_one_error(
+		CONFIG("", SERVICE("\"health_check\": {\"type\": \"tcp\", \"interval_ms\": "
+				   "300, \"timeout_ms\": 200},",
+				   BIND, OWN("\"type\": \"tcp\", \"timeout_ms\": 400"))),
+		"services[0].backends[1].health_check.timeout_ms",
+		"timeout_ms (400) is above interval_ms (300, of the service)");
+	expect_one_error(CONFIG("", SERVICE("\"health_check\": {\"type\": \"ping\"},", EVERY,
+					    OWN("\"type\": \"tcp\""))),
+		"services[0].backends[1].health_check", "add \"port\"");
+	expect_one_error(CONFIG("", SERVICE("", BIND, OWN("\"type\": \"agent\""))),
+		"services[0].backends[1].health_check", "add \"agent\": {} to the service");
+	expect_one_error(CONFIG("", SERVICE("", BIND, OWN("\"type\": \"tcp\", \"path\": \"/\""))),
+		"services[0].backends[1].health_check.path", "is not used by type \"tcp\"");
+	expect_one_error(CONFIG("", SERVICE("", BIND, OWN("\"port\": 80"))),
+		"services[0].backends[1].health_check", "\"type\" is missing");
 }
 
 TEST(health_check_needs_a_port) {

@@ -16,12 +16,14 @@
 #include <unistd.h>
 
 #define PORT 8080
-#define CHECKED(type) \
+#define CHECKED(type) CHECKED_OWN(type, "")
+// own: the own check of b-2
+#define CHECKED_OWN(type, own) \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
 	"\"port\": 80}], \"table_size\": 251, \"panic_threshold_percent\": 0, " \
 	"\"health_check\": " type ", \"backends\": [" \
 	"{\"name\": \"b-1\", \"address\": \"10.0.0.11\"}, " \
-	"{\"name\": \"b-2\", \"address\": \"10.0.0.12\"}]}"
+	"{\"name\": \"b-2\", \"address\": \"10.0.0.12\"" own "}]}"
 #define TCP \
 	"{\"type\": \"tcp\", \"port\": 8080, \"interval_ms\": 20, \"timeout_ms\": 20, " \
 	"\"rise\": 2, \"fall\": 2}"
@@ -288,6 +290,27 @@ TEST(backend_without_checks_is_healthy_again) {
 	assert_int_equal(unchecked_of_metrics(own), -1);
 	assert_true(backend_is(own, "b-2", "health", "healthy"));
 	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
+}
+
+// The server of b-2 is down. Its own check has the port and the intervals of the service's check if
+// it has the same type.
+TEST(own_check_of_a_backend_replaces_that_of_the_service) {
+	struct own_lab *own = *state;
+
+	start(own, CHECKED_OWN(TCP, ", \"health_check\": {\"type\": \"none\"}"));
+	LAB_UNTIL(backend_is(own, "b-1", "health", "healthy"));
+	assert_true(backend_is(own, "b-2", "health", "healthy"));
+	LAB_UNTIL(new_flows_to(own, "b-2") > 0);
+	lab_write_config(&own->lab,
+		CHECKED_OWN(TCP, ", \"health_check\": {\"type\": \"tcp\", \"fall\": 3}"));
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
+	LAB_UNTIL(backend_is(own, "b-2", "health", "refusing"));
+	LAB_UNTIL(new_flows_to(own, "b-1") == 100);
+	lab_write_config(
+		&own->lab, CHECKED_OWN(UNCHECKED, ", \"health_check\": {\"type\": \"ping\"}"));
+	json_decref(lab_result(&own->lab, JSON({"command": "config.reload"})));
+	assert_true(backend_is(own, "b-1", "health", "healthy"));
+	assert_int_equal(unchecked_of_metrics(own), 0); // b-2 has a check
 }
 
 TEST(reload_keeps_results_of_checks) {
