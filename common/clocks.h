@@ -26,7 +26,8 @@ static inline uint64_t weir_monotonic_ms(void) {
 	return weir_monotonic_ns() / 1000000;
 }
 
-// Returns the milliseconds since 1970 (CLOCK_REALTIME). This clock can be set back.
+// Returns the milliseconds since 1970 (CLOCK_REALTIME). An administrator or NTP can set this clock
+// back.
 static inline uint64_t weir_wall_ms(void) {
 	return weir_clock_read_ns(CLOCK_REALTIME) / 1000000;
 }

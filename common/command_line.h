@@ -13,7 +13,7 @@
 // code for values, ranges and lists of words. argp writes --help to a FILE, in a format that
 // depends on the environment (ARGP_HELP_FMT), and musl has no argp.
 //
-// Threads: any. Prints nothing, never exits, does not reorder argv, no globals.
+// Threads: any; no mutable globals. Prints nothing, never exits, does not reorder argv.
 #pragma once
 
 #include "option.h"
@@ -52,7 +52,7 @@ int weir_command_line_parse(const struct weir_option_list *list, int argc, char 
 
 // Find the command that the first operand names. commands: the list for --help, at most 16 elements
 // such as "run FILE". The part before the space is the command's name, at most 31 characters.
-// Returns 0, or -EINVAL with one line in why.
+// Returns 0 with the command's number in *ret, or -EINVAL with one line in why.
 int weir_command_line_command(const struct weir_option_word *commands,
 	const struct weir_command_line *line, int *ret, char *why, size_t why_bytes);
 

@@ -9,6 +9,6 @@
 
 #define WEIR_DURATION_BYTES 24
 
-// Writes the two largest units of a duration: 15m12s, 3h05m, 2d04h. Writes a duration of less than
-// a minute as seconds with one decimal: 4.1s. Returns buffer.
+// Rounds a duration to 0.1 s, and writes its two largest units: 15m12s, 3h05m, 2d04h; below a
+// minute, writes seconds with one decimal: 4.1s. Returns buffer.
 const char *weir_duration_text(uint64_t ms, char buffer[WEIR_DURATION_BYTES]);

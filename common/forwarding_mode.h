@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Forwarding modes: which headers are put in front of a client's packet on its way to a backend.
+// Forwarding modes: which headers the dataplane puts in front of a client's packet to a backend.
 // This list has the names of the modes; segment/forwarding.h describes the headers.
 #pragma once
 

@@ -3,7 +3,7 @@
 // The text of --help, from the table that parses the command line (option.h). Lines have at most 80
 // characters, except usage, examples and names, which are not wrapped.
 //
-// Threads: any. Writes only to the caller's buffer; the text is truncated to its size.
+// Threads: any. Writes only to the caller's buffer, and truncates text that does not fit.
 #pragma once
 
 #include "command_line.h"

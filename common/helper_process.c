@@ -30,8 +30,8 @@ static void be_child(const char *name, weir_helper_body body, const void *contex
 	sigset_t none;
 
 	prctl(PR_SET_NAME, name);
-	// The process that has started the parent may block signals. A child that does not get
-	// SIGCHLD would never notice the end of a program.
+	// The parent may have inherited a mask that blocks signals. With SIGCHLD blocked, the child
+	// could not detect the exit of a program.
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGTERM, SIG_IGN);

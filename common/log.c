@@ -21,8 +21,8 @@
 // --- sinks --------------------------------------------------------------------------------
 
 // Returns whether systemd has connected the descriptor to the journal. The environment variable
-// JOURNAL_STREAM has the device and inode of the journal's socket. A descriptor that was redirected
-// has another device and inode.
+// JOURNAL_STREAM has the device and inode of the stream that systemd has connected to the journal.
+// A redirected descriptor has another device or inode.
 static bool is_journal(int fd) {
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
@@ -62,7 +62,8 @@ static bool write_bytes(const struct weir_log *log, const char *bytes, size_t co
 	size_t done = 0;
 	ssize_t wrote = 0;
 
-	// After an error, do not try again: a log that cannot be written must not stop forwarding.
+	// After an error other than EINTR, do not try again: a log that cannot be written must not
+	// stop forwarding.
 	while (done < count && (wrote >= 0 || errno == EINTR) && has_room(log->fd)) {
 		wrote = write(log->fd, bytes + done, count - done);
 		done += wrote > 0 ? (size_t)wrote : 0;
@@ -105,8 +106,8 @@ static bool write_record(const struct weir_log *log, enum weir_log_level level,
 		if (r == 0 || r == -EAGAIN) {
 			return r == 0;
 		}
-		// The socket of journald does not exist or is not accessible: write text to the
-		// descriptor, which is connected to the journal too.
+		// journald's socket cannot be used, for example because it does not exist: write
+		// text to the descriptor, which is connected to the journal too.
 	}
 	return write_bytes(log, line, weir_log_text_line(level, message, line));
 }

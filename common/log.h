@@ -38,12 +38,12 @@ enum weir_log_level {
 	X(worker, "WEIR_WORKER") \
 	X(state, "WEIR_STATE") /* the new state */ \
 	X(reason, "WEIR_REASON") \
-	X(command, "WEIR_COMMAND") /* client of the control socket */ \
-	X(object, "WEIR_OBJECT") /* object of the client's command */ \
+	X(command, "WEIR_COMMAND") /* command on the control socket */ \
+	X(object, "WEIR_OBJECT") /* object of this command */ \
 	X(before, "WEIR_BEFORE") \
 	X(after, "WEIR_AFTER") \
 	X(outcome, "WEIR_OUTCOME") \
-	X(peer_uid, "WEIR_PEER_UID") /* user of the client */ \
+	X(peer_uid, "WEIR_PEER_UID") /* user of the control socket's client */ \
 	X(peer_gid, "WEIR_PEER_GID") \
 	X(peer_pid, "WEIR_PEER_PID")
 

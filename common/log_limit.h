@@ -22,8 +22,8 @@ struct weir_log_limit;
 // milliseconds, NULL for CLOCK_MONOTONIC (tests pass their own clock). Returns 0 or -ENOMEM.
 int weir_log_limit_create(
 	struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_log_limit **ret);
-// For each suppressed line, log how often it was suppressed. Then remove the filter from the log.
-// No other thread may use the log meanwhile. NULL is allowed.
+// Log how often each line was suppressed, remove the filter from the log, and free the limit. No
+// other thread may use the log during the call. NULL is allowed.
 void weir_log_limit_free(struct weir_log_limit *limit);
 
 // For each window that has ended, log the number of suppressed lines. Call about once a second.

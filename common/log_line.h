@@ -26,8 +26,8 @@
 void weir_log_clean(char *text);
 
 // Encode a record as a line of text, as a line with one JSON object, or as a journal datagram.
-// message: must already be sanitized (weir_log_clean). Each function returns the number of bytes
-// written to the buffer; there is no final NUL.
+// message: must already be sanitized (weir_log_clean). Each function returns the length of the
+// record in bytes. The record may end without a NUL.
 size_t weir_log_text_line(
 	enum weir_log_level level, const char *message, char buffer[WEIR_LOG_LINE_BYTES]);
 size_t weir_log_json_line(enum weir_log_level level, const struct weir_log_fields *fields,

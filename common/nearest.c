@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define WORD_MAX 64 // longer words are not compared
+#define WORD_MAX 64 // edit_distance does not compare longer words
 #define PREFIX_MIN 4
 
 static uint32_t smallest(uint32_t a, uint32_t b, uint32_t c) {
@@ -79,8 +79,8 @@ const char *weir_nearest(const char *word, const char *const *candidates, uint32
 			nearest = candidates[i];
 		}
 	}
-	// The maximum distance is a third of the length of the word. For a short word, the maximum
-	// is 2 ("nmae" for "name"), but less than the length of the word.
+	// The maximum distance is a third of the length of the word. For a word of up to 6 letters,
+	// the maximum is 2 ("nmae" for "name"), but less than the length of the word.
 	if (nearest != NULL && least <= (strlen(word) > 6 ? strlen(word) / 3 : 2) &&
 		least < strlen(word)) {
 		return nearest;

@@ -46,7 +46,7 @@ static int open_or_make(const char *path, bool *ret_made, struct stat *ret_stat)
 		return -errno;
 	}
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	// A directory of another user may be unreadable; its owner is checked below.
+	// A directory of another user may be unreadable; the callers check the owner.
 	if (fd < 0 && errno == EACCES) {
 		fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}

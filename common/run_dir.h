@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Run directory: contains the sockets of weir-dataplane and weir-control. The process that starts
-// first creates it. weir-agent has a run directory of its own (WEIR_AGENT_RUN_DIR_DEFAULT).
+// first creates the directory. weir-agent has a run directory of its own
+// (WEIR_AGENT_RUN_DIR_DEFAULT).
 //
 //   RUN_DIR           root:group 0750   the group may enter, but not write. Therefore no other user
 //     dataplane.sock                    can replace this socket of the dataplane
@@ -21,9 +22,9 @@
 // Create the run directory and its parent directories. gid: the group of a new run directory;
 // (gid_t)-1 = the group of this process. user: the user of weir-control; (uid_t)-1 = unknown.
 //
-// An existing directory must belong to root, to the user of this process, or to `user`. It keeps
+// An existing directory must belong to root, to the user of this process, or to `user`, and keeps
 // its owner and group. The directory must not be shared with all users like /tmp. If the group or
-// other users can write to it, this permission is removed, and a warning is logged.
+// other users can write to the directory, this function removes the permission and logs a warning.
 //
 // Returns 0, or negative errno with one line in why: -EPERM (the directory belongs to another user,
 // is shared, or others can write to it and its mode cannot be changed), -ENOTDIR (not a

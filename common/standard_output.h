@@ -10,8 +10,9 @@
 #include <stdio.h>
 
 // Opens /dev/null read-only as each descriptor from 0 to 2 that is closed. Writing to such a
-// descriptor then fails. Otherwise the next file or socket that the program opens would get one of
-// these numbers, and would receive the program's output. Call this function first in main().
+// descriptor then fails. Without this call, the next file or socket that the program opens would
+// get one of these numbers, and would receive the program's output. Call this function first in
+// main().
 void weir_standard_output_claim(void);
 
 // Flush out. Returns true if all output was written. Otherwise prints a line to err.

@@ -76,7 +76,7 @@ static int open_regular(const char *file, int flags, mode_t mode) {
 	struct stat st;
 
 	if (fd < 0) {
-		return errno == ENXIO ? -EINVAL : -errno; // opening a socket fails with ENXIO
+		return errno == ENXIO ? -EINVAL : -errno; // a socket, or a pipe without a reader
 	}
 	r = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? fd : -EINVAL;
 	if (r < 0) {

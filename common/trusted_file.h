@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Trusted file: whether other users can change a file, for programs that run, and for files that
-// name them.
+// Trusted file: whether other users can change a file. The checks are for programs that
+// weir-control runs, and for configuration files that name programs.
 //
 // Threads: any; no shared state.
 #pragma once
