@@ -12,7 +12,7 @@
 // GUE packets have a separate UDP port, so all packets to this port are tunnel packets. GRE is also
 // used by tunnels of other programs. GRE packets of a kind that the balancers never send are passed
 // to the kernel: packets with another version (PPTP), a checksum, a sequence number, a payload
-// other than IP, or, if gre_key is set, another key.
+// other than IP, or, if gre_key is set, another key or no key.
 #include <stdbool.h>
 
 #include <linux/in.h>
@@ -146,8 +146,8 @@ static __always_inline int refuse(__u8 family, const void *address, __u32 bytes)
 	return WEIR_DECAP_SOURCE;
 }
 
-// Returns true if the checksum of an IPv4 header is correct. Returns false if it is wrong, or if
-// the frame ends inside the header.
+// Returns true if the checksum of an IPv4 header is correct. Returns false if the checksum is
+// wrong, or if the frame ends inside the header.
 static __always_inline bool ipv4_checksum_holds(const struct iphdr *ip, void *end) {
 	const __u16 *word = (const void *)ip;
 	__u32 words = ip->ihl * 2, sum = 0;
@@ -191,9 +191,10 @@ static __always_inline bool is_tunnel(__u8 protocol, void *next, void *end) {
 	return false;
 }
 
-// The functions below return the action for a packet. WEIR_DECAP_DECAPSULATED = continue with the
-// decapsulation. NOT_OURS = pass the packet to the kernel. WEIR_DECAP_GRE_KEY = pass the packet to
-// the kernel, and count the result. Any other result = drop the packet, and count the result.
+// The functions parse_* and set_inner_* return the action for a packet. WEIR_DECAP_DECAPSULATED =
+// continue with the decapsulation. NOT_OURS = pass the packet to the kernel. WEIR_DECAP_GRE_KEY =
+// pass the packet to the kernel, and count the result. Any other result = drop the packet, and
+// count the result.
 #define NOT_OURS (-1)
 
 // Parses a UDP header and a GUE header. A UDP checksum is not verified, because the time would grow
@@ -271,7 +272,8 @@ static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
 // Returns true if an IPv4 packet has the outer headers of an accepted mode, and is addressed to
 // this host. If a UDP or GRE packet is fragmented, only the first fragment has the header that
 // identifies a tunnel. Therefore the function returns false for all later fragments of such a
-// packet. They go to the kernel, which cannot reassemble the packet without the first fragment.
+// packet. These fragments go to the kernel, which cannot reassemble the packet without the first
+// fragment.
 static __always_inline bool is_ipv4_tunnel(const struct iphdr *ip, void *end) {
 	if (ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6 &&
 		(ip->frag_off & IPV4_OFFSET)) {
@@ -397,7 +399,7 @@ static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end
 	return WEIR_DECAP_DECAPSULATED;
 }
 
-// Moves the Ethernet header and the VLAN tags to the start of the inner packet. l2_bytes: the
+// Moves the Ethernet header and the VLAN tags directly in front of the inner packet. l2_bytes: the
 // length of the Ethernet header and the VLAN tags; each caller passes a constant. header_bytes: the
 // length of the outer headers to remove. type: the EtherType of the inner packet, in network order.
 // Returns false if the kernel could not remove the outer headers.

@@ -4,8 +4,9 @@
 //
 // User space fills weir_decap_addresses with the outer destination addresses of this host. Before
 // it loads the program, user space sets the constants: the forwarding modes to decapsulate, the
-// port of GUE, the key of GRE, and whether the program checks outer source addresses. If so, user
-// space also fills weir_decap_sources with the allowed source addresses.
+// port of GUE, the key of GRE, and whether the program checks outer source addresses. If the
+// program checks source addresses, user space also fills weir_decap_sources with the allowed
+// prefixes.
 #pragma once
 
 #include <linux/types.h>

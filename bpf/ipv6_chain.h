@@ -42,9 +42,9 @@ static inline int weir_ipv6_extension_may_be(__u8 next, unsigned int position) {
 }
 
 // Returns the length of an extension header in bytes. next: the type of the header. length: the
-// second byte of the header. For most headers, it is the length in units of 8 bytes, not counting
-// the first 8 bytes. For an authentication header, it is the length in units of 4 bytes, minus 2
-// (RFC 4302, 2.2). A fragment header has no length field.
+// second byte of the header. For most headers, this byte is the length in units of 8 bytes, not
+// counting the first 8 bytes. For an authentication header, this byte is the length in units of 4
+// bytes, minus 2 (RFC 4302, 2.2). A fragment header has no length field.
 static inline __u32 weir_ipv6_extension_bytes(__u8 next, __u8 length) {
 	return next == WEIR_IPV6_FRAGMENT         ? 8
 	       : next == WEIR_IPV6_AUTHENTICATION ? (length + 2u) * 4

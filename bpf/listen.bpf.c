@@ -2,7 +2,7 @@
 //
 // Listening sockets of one network namespace: writes a record to a ring buffer when a TCP socket on
 // a watched port starts or stops listening. Attached to the tracepoint of socket state changes. Any
-// other state change costs only two comparisons.
+// state change except to or from LISTEN costs only two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
 // listening socket after the tracepoint. When a reader gets a record, the tables therefore no
@@ -23,8 +23,8 @@ int weir_listen(__u64 *ctx) { // ctx: the socket, its previous state, its new st
 	__u16 port;
 
 	// Ignore all changes except to LISTEN, and from LISTEN to CLOSE. The socket of a new
-	// connection is a copy of the listening socket. It also leaves the state LISTEN, but does
-	// not change to CLOSE.
+	// connection is a copy of the listening socket. This copy also leaves the state LISTEN, but
+	// does not change to CLOSE.
 	if (to != LISTEN && (from != LISTEN || to != CLOSE)) {
 		return 0;
 	}

@@ -3,7 +3,7 @@
 // Listening sockets: definitions for listen.bpf.c and user space. The BPF program writes a record
 // into a ring buffer when a TCP socket on a watched port starts or stops listening. A record only
 // wakes the reader, which then reads the kernel's list of sockets. A record is lost only if the
-// ring is full. This does no harm: the records in the ring have already woken the reader.
+// ring is full. The loss does no harm: the records in the ring have already woken the reader.
 #pragma once
 
 #include <linux/types.h>

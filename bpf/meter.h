@@ -58,7 +58,7 @@ static inline __u32 weir_meter_bucket(__u64 us) {
 	if (us >> 34) {
 		return WEIR_METER_BUCKETS - 1;
 	}
-	// Find the shift for which us >> shift is from 16 to 31.
+	// For us >= 16, find the shift for which us >> shift is from 16 to 31.
 	for (__u32 step = 16; step > 0; step >>= 1) {
 		if (us >> shift >> step >> 4) {
 			shift += step;

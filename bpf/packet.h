@@ -22,8 +22,8 @@ static __always_inline int is_vlan(__be16 type) {
 }
 
 // Skip the Ethernet header and VLAN tags. Returns the EtherType of the payload (network order) and
-// moves *at to the payload. Returns 0 if the frame is too short or has more tags than the dataplane
-// accepts.
+// moves *at to the payload. Returns 0 if the frame is too short or has more than WEIR_VLAN_TAGS_MAX
+// tags.
 static __always_inline __be16 skip_ethernet(void **at, void *end) {
 	struct ethhdr *ethernet = *at;
 	__be16 type;

@@ -4,11 +4,11 @@
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. The program is attached with XDP to an
 // interface of the balancer.
 //
-// Steering depends only on the destination, and packets are not validated: the dataplane drops and
-// counts malformed packets to a VIP. For a TCP port whose bind was removed, the program also checks
-// TCP flags and the kernel's sockets: open connections stay on the dataplane, and new connections
-// and connections of the kernel go to the kernel. If there is no AF_XDP socket for the receive
-// queue, the packet goes to the kernel.
+// Steering depends only on the destination address, the protocol, the destination port and the ICMP
+// type. Packets are not validated: the dataplane drops and counts malformed packets to a VIP. For a
+// TCP port whose bind was removed, the program also checks TCP flags and the kernel's sockets: open
+// connections stay on the dataplane, and new connections and connections of the kernel go to the
+// kernel. If there is no AF_XDP socket for the receive queue, the packet goes to the kernel.
 #include <linux/icmpv6.h>
 #include <linux/in.h>
 #include <linux/ip.h>
@@ -68,8 +68,9 @@ static __always_inline int is_vip(struct weir_vip_key *key, __u8 protocol, __be1
 	return look_up(key, protocol, port) != NULL;
 }
 
-// Looks up the key for all ports, then the key of the port block that contains `port`. Returns the
-// value in the map, or NULL if the map contains neither key.
+// Looks up the key `protocol, 0`. If its value is not WEIR_STEER_EVERY_PORT, looks up the blocks
+// that contain `port`, the smallest first. Returns the value of the key that applies, or NULL if
+// the map contains no such key.
 static __always_inline weir_vip_value *find_range(
 	struct weir_vip_key *key, __u8 protocol, __be16 port) {
 	const __u32 number = bpf_ntohs(port);
@@ -269,9 +270,9 @@ static __always_inline int kernel_has(
 	return has;
 }
 
-// Returns true if a packet that is not a SYN must go to the dataplane: the bind of its destination
-// port was removed, and the kernel does not have its connection. at: the IP header. tcp: the TCP
-// header.
+// Returns true if a packet that is not a SYN must go to the dataplane: the bind of the destination
+// port was removed, and the kernel does not have the connection. Then also stores the time of the
+// packet. at: the IP header. tcp: the TCP header.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;

@@ -19,8 +19,9 @@
 // `LEAVING, 0` is the set of bits described above. The value of a leaving port or block is the time
 // of the last packet, in seconds of CLOCK_MONOTONIC. All other keys have the value 1.
 //
-// A TCP packet to a leaving port goes to the dataplane unless it begins a connection, or the kernel
-// has its connection or has sent a SYN cookie for it: these packets go to the kernel.
+// A TCP packet to a leaving port goes to the kernel if the packet begins a connection, belongs to a
+// connection of the kernel, or answers a SYN cookie of the kernel. All other TCP packets to a
+// leaving port go to the dataplane.
 //
 // DPDK's driver net_af_xdp, with xdp_prog=, requires an XSKMAP with the name xsks_map. The program
 // stays attached when the process that attached it exits; the next dataplane must first detach the
