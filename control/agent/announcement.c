@@ -33,8 +33,8 @@ static void notify_all(struct weir_announcement *announcement) {
 	uv_timer_start(&announcement->notice, on_notice, NOTICE_TURN_MS, NOTICE_TURN_MS);
 }
 
-// Announces a state with its reason (`why`): saves it, logs it and notifies the balancers. Does
-// nothing if the state is unchanged.
+// Announces a state with its reason (`why`): saves the state unless announcement->final is set,
+// logs it and notifies the balancers. Does nothing if the state is unchanged.
 static void announce(
 	struct weir_announcement *announcement, enum weir_health_word word, const char *why) {
 	const struct weir_announcement_params *params = &announcement->params;

@@ -14,7 +14,8 @@
 libbpf_print_fn_t weir_bpf_quiet(void);
 
 // Fill in the constants of bpf/socket.h: this network namespace, and a bitmap with one bit for each
-// port number. ret_words: the bitmap, 1,024 words that are 0. Returns 0 or negative errno.
+// port number. ret_words: the bitmap, 1,024 words, which the caller sets to 0. Returns 0 or
+// negative errno.
 int weir_bpf_set_sockets(
 	const uint16_t *ports, uint32_t port_count, uint32_t *ret_namespace, uint64_t *ret_words);
 

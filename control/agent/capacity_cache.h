@@ -13,7 +13,7 @@
 #define WEIR_CAPACITY_CACHE_BYTES 256 // fixed size, padded with spaces; written by one call
 
 // Open the file; with CREATE, create a missing file. Call this function before the privileges are
-// dropped. Returns its descriptor, owned by the caller, or negative errno.
+// dropped. Returns the descriptor, owned by the caller, or negative errno.
 int weir_capacity_cache_open(const char *run_dir, int how);
 #define WEIR_CAPACITY_CACHE_READ 0
 #define WEIR_CAPACITY_CACHE_CREATE 1

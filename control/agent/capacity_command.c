@@ -14,7 +14,7 @@ struct shown {
 	struct weir_capacity_cpu cpu;
 	double cpus, gcu; // gcu: speed of one CPU
 	bool measured; // this process has measured gcu
-	// result of writing the cache: 0 or negative errno; only valid if `measured` is true
+	// result of writing the cache: negative errno, or 0; also 0 if the cache was not written
 	int stored;
 };
 

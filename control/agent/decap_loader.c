@@ -324,8 +324,8 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 	return read_stats(bpf_map__fd(decap->skeleton->maps.weir_decap_counters), ret);
 }
 
-// Find the decap program on an interface. Returns its file descriptor, or negative errno (-ENOENT:
-// no XDP program is attached, -EBUSY: another XDP program is attached).
+// Find the decap program on an interface. Returns a descriptor of the program, or negative errno
+// (-ENOENT: no XDP program is attached, -EBUSY: another XDP program is attached).
 static int find_program(int ifindex, const char *interface, char *why, size_t why_bytes) {
 	struct bpf_prog_info info = {0};
 	uint32_t id = 0, bytes = sizeof(info);
@@ -351,8 +351,8 @@ static int find_program(int ifindex, const char *interface, char *why, size_t wh
 	return fd;
 }
 
-// Find a map of a program. entries, value_bytes: the size that the map must have. Returns its file
-// descriptor, or negative errno (-EPROTO: no such map, or it has another size).
+// Find a map of a program. entries, value_bytes: the size that the map must have. Returns a
+// descriptor of the map, or negative errno (-EPROTO: no such map, or it has another size).
 static int find_map(int program, const char *name, uint32_t entries, uint32_t value_bytes) {
 	uint32_t ids[16] = {0}, bytes;
 	struct bpf_prog_info info = {.nr_map_ids = 16, .map_ids = (uintptr_t)ids};
@@ -416,8 +416,8 @@ int weir_decap_stats_of(
 	return r;
 }
 
-// Returns whether a packet from the source of `at` was refused later than the one of *newest, and
-// the list does not have the source yet. newest: NULL, or the latest so far.
+// Returns whether the packet of `at` was refused after the packet of `newest`, and the list does
+// not have the source of this packet yet. newest: the latest packet so far; NULL = none.
 static bool is_newer(const struct weir_decap_refused *at, const struct weir_decap_refused *newest,
 	const struct weir_decap_sources *list) {
 	if (at->time_ns == 0 || (newest != NULL && at->time_ns <= newest->time_ns)) {

@@ -56,8 +56,9 @@ int weir_decap_stats(const struct weir_decap *decap, struct weir_decap_stats *re
 int weir_decap_stats_of(
 	const char *interface, struct weir_decap_stats *ret, char *why, size_t why_bytes);
 
-// Read the outer sources of the packets last counted as WEIR_DECAP_SOURCE, newest first, one per
-// CPU. Return values as for weir_decap_stats_of; the list is empty after an error.
+// Read the outer sources of the packets last counted as WEIR_DECAP_SOURCE, newest first: at most
+// one for each CPU, and each source once. Return values as for weir_decap_stats_of; the list is
+// empty after an error.
 #define WEIR_DECAP_REFUSED_MAX 4u
 struct weir_decap_sources {
 	struct weir_address source[WEIR_DECAP_REFUSED_MAX];
@@ -78,9 +79,9 @@ int weir_decap_modes_of(
 #define WEIR_DECAP_MODES_BYTES 64
 const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *buffer);
 
-// Remove a decap program that no running process uses from an interface. Returns 0, -ENODEV,
-// -ENOENT (no XDP program), -EBUSY (a process uses the program, or another program is attached),
-// ...
+// Remove the decap program of an interface, if no running process uses the program. Returns 0,
+// -ENODEV, -ENOENT (no XDP program), -EBUSY (a process uses the program, or another program is
+// attached), ...
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes);
 
 const char *weir_decap_result_name(enum weir_decap_result result);

@@ -32,8 +32,8 @@ static bool is_on_link(const struct ifaddrs *list, const char *interface, uint32
 	return false;
 }
 
-// Find an address of lo that is in the subnet of an address of the interface. Returns 0 if there is
-// no such address.
+// Find an address of lo, outside 127.0.0.0/8, that is in the subnet of an address of the interface.
+// Returns 0 if there is no such address.
 static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interface) {
 	for (const struct ifaddrs *vip = list; vip != NULL; vip = vip->ifa_next) {
 		if (vip->ifa_addr != NULL && vip->ifa_addr->sa_family == AF_INET &&
@@ -47,8 +47,8 @@ static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interfa
 }
 
 // Returns whether a VIP is an address of the interface. If it is, no setting can prevent replies to
-// ARP requests or neighbour solicitations for the VIP. An IPv4 VIP that is in no subnet of the
-// interface is ignored, because no host on the link sends ARP requests for it.
+// ARP requests or neighbour solicitations for the VIP alone. An IPv4 VIP that is in no subnet of
+// the interface is ignored, because no host on the link sends ARP requests for it.
 static bool is_answered(
 	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {
 	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {

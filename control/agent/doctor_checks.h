@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// weir-agent doctor: checks the host settings that a backend needs, and prints the command that
-// fixes each problem. Changes nothing. WEIR_AGENT_DOCTOR_CHECKS has one row per check; a test
-// compares the table of docs/reference/doctor.md with this table.
+// weir-agent doctor: checks the host settings that a backend needs, and prints the problems, most
+// of them with a command that fixes the problem or shows the cause. Changes nothing.
+// WEIR_AGENT_DOCTOR_CHECKS has one row per check; a test compares the table of
+// docs/reference/doctor.md with this table.
 //
 // Threads: one; blocks.
 #pragma once
@@ -50,5 +51,5 @@ WEIR_AGENT_DOCTOR_CHECKS(X)
 #undef X
 
 // Run all checks and print the findings. Returns 0, 1 (warnings, or no such interface) or 2
-// (faults).
+// (faults, or out of memory).
 int weir_agent_doctor_run(const struct weir_agent_options *options);

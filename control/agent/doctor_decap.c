@@ -150,7 +150,7 @@ static void report_devices(struct weir_agent_doctor *doctor, const struct weir_t
 		"weir-agent decap is not attached; tunnel devices that decapsulate: %s", list);
 }
 
-// Report the modes that the tunnel devices do not decapsulate.
+// Report the tunnel devices, and the modes that these devices do not decapsulate.
 static void report_tunnels(struct weir_agent_doctor *doctor, const struct weir_tunnels *tunnels) {
 	static const char *const devices[] = {[WEIR_FORWARDING_IPIP] = "ipip, sit or ip6tnl",
 		[WEIR_FORWARDING_GUE] = "ipip, sit or ip6tnl",

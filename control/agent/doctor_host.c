@@ -94,9 +94,9 @@ void weir_agent_doctor_check_rp_filter(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Returns the forwarding mode whose outer headers must fit into the MTU. With --forwarding, this is
-// the listed mode with the largest headers. Without --forwarding, it is a mode whose packets
-// weir-agent decap has counted, or ipip (the default) if there are no such packets.
+// Returns the forwarding mode whose outer headers must fit into the MTU. With --forwarding, the
+// result is the listed mode with the largest headers. Without --forwarding, the result is a mode
+// whose packets weir-agent decap has counted, or ipip (the default) if there are no such packets.
 static enum weir_forwarding_mode mode_of(const struct weir_agent_doctor *doctor) {
 	const uint32_t modes = doctor->options->forwardings;
 	enum weir_forwarding_mode largest = WEIR_FORWARDING_L2;

@@ -33,8 +33,8 @@ static void add_option(
 	}
 }
 
-// If the command of a finding runs weir-agent, add the run directory and the key file that this run
-// of doctor uses.
+// If the command of a finding runs weir-agent, add the run directory that this run of doctor uses,
+// and for weir-agent doctor also the key file.
 static void name_options(const struct weir_agent_options *options, struct weir_finding *finding) {
 	static const char sudo[] = "sudo ", program[] = "weir-agent ", doctor[] = "doctor ";
 	const char *call = finding->cure;

@@ -63,8 +63,8 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Report a running process `weir-agent run` that does not respond, or has another run directory.
-// Returns whether there is such a process.
+// Report a running process `weir-agent run` that does not respond, needs root to connect to it, or
+// has another run directory. Returns whether there is such a process.
 static bool report_running(struct weir_agent_doctor *doctor) {
 	const struct weir_agent_options *options = doctor->options;
 	const struct weir_processes found =
@@ -98,7 +98,8 @@ static bool report_running(struct weir_agent_doctor *doctor) {
 	return true;
 }
 
-// Returns whether this refusal means that the sender and the agent have different keys.
+// Returns whether the reason for this refusal can be that the sender and the agent have different
+// keys.
 static bool is_of_key(enum weir_agent_refusal refusal) {
 	return refusal == WEIR_AGENT_REFUSAL_KEY || refusal == WEIR_AGENT_REFUSAL_MAC;
 }

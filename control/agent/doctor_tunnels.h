@@ -31,7 +31,7 @@ void weir_tunnels_read(struct weir_tunnels *ret);
 // also needs a UDP socket of the kernel (ip fou), which is not a device.
 uint32_t weir_tunnels_modes(const struct weir_tunnels *tunnels);
 
-// Returns the type of a device, as shown by ip link: "ipip", ...
+// Returns the type of a device, as `ip -d link` shows it: "ipip", ...
 const char *weir_tunnel_type(const struct weir_tunnel *tunnel);
 // Returns whether a device decapsulates IPv4 packets.
 bool weir_tunnel_takes_ipv4(const struct weir_tunnel *tunnel);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drain: decides when a lame duck may stop. A lame duck may stop when the interval is over. It may
-// stop earlier if every balancer has acknowledged the state, and the service has had no connection
-// for a short time. Half-open connections count only for a short time after the last
-// acknowledgement, because a handshake that takes longer was lost or is forged. If no balancer
-// probes the agent, the agent cannot notify any balancer, and balancers may still send new
-// connections. In this case a patient drain lasts for the whole interval.
+// Drain: decides when a lame duck may stop. A lame duck may stop when the interval is over, or
+// earlier if every balancer has acknowledged the state, and the service has had no connection for a
+// short time. Half-open connections count only for a short time after the last acknowledgement,
+// because a handshake that takes longer was lost or is forged. If no balancer probes the agent, the
+// agent cannot notify any balancer, and balancers may still send new connections. In this case a
+// patient drain lasts for the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -33,7 +33,9 @@ struct weir_drain { // zeroed = NONE
 	// Time of the first step at which all balancers had acknowledged the state; 0 = some
 	// balancers have not acknowledged it.
 	uint64_t acknowledged_ms;
-	uint64_t quiet_ms; // start of the time without connections; 0 = there are connections
+	// Start of the time without pending acknowledgements and without connections; 0 = some are
+	// left.
+	uint64_t quiet_ms;
 	// Values at the last call of weir_drain_step: acknowledgements and connections that the
 	// drain waits for.
 	uint32_t pending, connections;
@@ -47,8 +49,8 @@ struct weir_drain { // zeroed = NONE
 // The drain is done after this time without connections. When the last balancer acknowledges the
 // state, packets of a new connection may still be in flight.
 #define WEIR_DRAIN_QUIET_MS 300
-// Half-open connections count until this time after the last acknowledgement. A client retransmits
-// its SYN or ACK after 1 s.
+// Half-open connections count until this time after the last acknowledgement. A lost SYN or SYN+ACK
+// is retransmitted after 1 s.
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
 // Start a drain with the deadline now_ms + interval_ms. patient: if no balancer probes the agent,

@@ -45,7 +45,7 @@ struct exec {
 	enum weir_health_word word;
 	bool announced; // the state in `word` is announced
 	bool complained; // the message that the state cannot be announced was printed
-	uint64_t next_ms; // time of the next attempt
+	uint64_t next_ms; // time of the next announcement
 	struct weir_word_reply reply; // the last reply
 	uint64_t reply_ms; // time of the last reply; 0 = no reply yet
 	uint64_t begun_ms; // start of the drain
@@ -221,8 +221,8 @@ static void reap(struct exec *exec) {
 }
 
 // Returns whether the kernel has already sent this signal to the server. The kernel sends the
-// signals of terminal keys, such as ^C, to all processes in the foreground. It sends a hangup only
-// to the leader of the session, which may be this process.
+// signals of terminal keys, such as ^C, to all processes in the foreground. The kernel sends a
+// hangup only to the leader of the session, which may be this process.
 static bool has_server(const struct signalfd_siginfo *signal) {
 	return signal->ssi_code == SI_KERNEL &&
 	       !(signal->ssi_signo == SIGHUP && getsid(0) == getpid());

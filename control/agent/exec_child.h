@@ -21,6 +21,6 @@ int weir_exec_block_signals(sigset_t *ret_before);
 pid_t weir_exec_spawn(char **program, const char *notify_socket, const sigset_t *mask);
 
 // Returns the exit status of a process. status: from waitpid(2). If a signal has killed that
-// process, this function kills the calling process with the same signal, unless the caller is PID
-// 1. mask: signal mask to restore before that.
+// process, this function restores the signal mask `mask`, and kills the calling process with the
+// same signal; as PID 1, it returns 128 + signal instead.
 int weir_exec_end_like(int status, const sigset_t *mask);

@@ -27,8 +27,8 @@ void weir_exec_notify_close(struct weir_exec_notify *notify);
 
 // Receive a message, if there is one, and pass it on to the NOTIFY_SOCKET of this process. server:
 // process id of the server. Messages are accepted from the server, from processes of the user of
-// weir-agent exec, and from root. Returns the state in the message (READY or LAME_DUCK); NONE = no
-// message, or a message without a state.
+// weir-agent exec, and from root. Returns the state in the message, such as READY for READY=1; NONE
+// = no accepted message, or a message without a state.
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server);
 
 // Copy a message without the lines that are not passed on. to: a buffer of WEIR_EXEC_MESSAGE_BYTES,

@@ -116,7 +116,7 @@ void weir_load_set_wants(struct weir_load *load, uint32_t wants) {
 		load->sample_count = 0; // older samples may be stale or incomplete
 	}
 	if (!weir_load_needs_tick(load->wants)) {
-		load->newest = (struct weir_load_sample){0}; // the sums do not grow meanwhile
+		load->newest = (struct weir_load_sample){0}; // the sums do not grow without ticks
 	}
 	if ((more & WEIR_REPORT(SERVICE_MEDIAN)) != 0) {
 		load->times_count = 0;

@@ -55,7 +55,7 @@ struct weir_load {
 	struct weir_load_speed speed;
 	struct weir_load_sample newest;
 	struct weir_load_sample sample[WEIR_LOAD_SAMPLES]; // one sample for each tick
-	uint32_t sample_count; // number of samples since the meter or the requested fields changed
+	uint32_t sample_count; // samples since the meter changed or a field was added to wants
 	struct weir_meter_times *times; // WEIR_LOAD_TIMES entries, one for each second
 	// number of entries since the meter changed or the median was requested
 	uint32_t times_count;

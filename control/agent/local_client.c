@@ -194,15 +194,15 @@ enum progress {
 	DRAINING,
 	DRAINED, // no connection is left
 	EXPIRED, // the interval has expired, and connections are left, or their number is unknown
-	CANCELLED, // weir-agent ready has cancelled the drain, or the agent has crashed
+	CANCELLED, // weir-agent ready has cancelled the drain, or weir-agent run has restarted
 };
 
 static bool is_zero(const json_t *count) {
 	return json_is_integer(count) && json_integer_value(count) == 0;
 }
 
-// Print one line if the state of the drain has changed. shown: the line printed last, of `bytes`
-// bytes. Returns the progress of the drain.
+// Print a line with the progress if the line has changed, and a last line when the drain is over.
+// shown: the line printed last, of `bytes` bytes. Returns the progress of the drain.
 static enum progress show_progress(const json_t *status, char *shown, size_t bytes) {
 	const json_t *drain = json_object_get(status, "drain");
 	const char *state = json_string_value(json_object_get(drain, "state"));

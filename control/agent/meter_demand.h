@@ -2,8 +2,8 @@
 //
 // Meter demand: loads the meter when a balancer requests a field of the meter, and unloads it when
 // no balancer has requested such a field for some time. The helper process does the loading and
-// unloading. If loading fails, for example because there is no free descriptor, it is tried again
-// every minute.
+// unloading. While loading fails, for example because there is no free descriptor, the agent tries
+// again every minute.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -19,8 +19,8 @@ struct weir_meter_demand {
 	int helper; // descriptor of weir_meter_helper_start, owned by the caller; -1 = none
 	bool poll_open;
 	bool pending; // an answer from the helper is pending
-	bool failed; // the helper has exited
-	uint64_t retry_ms; // time of the next attempt after loading has failed; 0 = it has not
+	bool failed; // the helper has exited, or takes no requests
+	uint64_t retry_ms; // time of the next attempt after a failure to load; 0 = no failure
 	uint64_t unwanted_ms; // start of the time without a request for the meter; 0 = requested
 	struct weir_meter *reader; // NULL unless the meter is loaded
 	uv_poll_t poll;

@@ -2,8 +2,8 @@
 //
 // Meter helper: a child process that loads and unloads the meter on request, with CAP_BPF and
 // CAP_PERFMON and no other capability. Therefore the process that reads datagrams needs no
-// capability. The parent requests the meter only while a balancer requests its values. At its
-// start, the parent also makes the helper load the program that watches listening sockets. The
+// capability. The parent requests the meter only while a balancer requests values of the meter. At
+// its start, the parent also makes the helper load the program that watches listening sockets. The
 // helper exits when its parent exits.
 //
 // Threads: one. No logging.

@@ -302,7 +302,7 @@ static const struct weir_help help_of_all = {
 	.groups = GROUP_ALL,
 };
 
-// Find the line of the usage text that begins with "weir-agent COMMAND".
+// Find the first line in `lines` that contains "weir-agent COMMAND".
 static const char *line_of(
 	const char *lines, const char *command, char line[static HELP_LINE_BYTES]) {
 	char begin[64];
@@ -402,8 +402,8 @@ static int take_command(struct weir_agent_options *options, const struct weir_co
 		      : r;
 }
 
-// Returns the command to which --help applies: the first argument. Returns -1 if there is none, or
-// if it is not a command.
+// Returns the command to which --help applies: the first argument. Returns -1 if there is no
+// argument, or if the argument is not a command.
 static int help_of(const struct weir_command_line *line) {
 	char why[128];
 	int command;

@@ -91,9 +91,10 @@ struct weir_agent_options { // strings point into argv
 	const char *service;
 	const char *word; // announce: the argument WORD
 	char **program; // exec: the program with its arguments, in argv; ends with NULL
-	// exec: minimum time until the server gets the signal, unless drain_timeout_ms is shorter
+	// exec: minimum time until the server gets the signal, unless a second signal arrives
 	uint32_t delay_ms;
-	uint64_t drain_timeout_ms; // exec: maximum time until the server gets the signal
+	// exec: maximum time until the server gets the signal, unless delay_ms is longer
+	uint64_t drain_timeout_ms;
 	int stop_signal; // exec: signal that begins the drain
 	int help_of; // enum weir_agent_command: the command whose help is shown; -1 = all commands
 };
@@ -107,7 +108,7 @@ static inline uint32_t weir_agent_forwarding(enum weir_forwarding_mode mode) {
 	return 1u << mode;
 }
 
-// Returns the method by which the agent ends connections when a balancer requests it.
+// Returns the method by which the agent ends connections when a balancer requests a shed.
 enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.

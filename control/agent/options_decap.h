@@ -25,6 +25,6 @@ int weir_take_source(const struct weir_option *option, const char *value, void *
 int weir_take_forwarding(const struct weir_option *option, const char *value, void *options,
 	char *why, size_t why_bytes);
 
-// Check --forwarding of each command, and --gre-key of decap. Returns 0, or -EINVAL with one line
+// Check --forwarding for the command, and --gre-key of decap. Returns 0, or -EINVAL with one line
 // in why.
 int weir_check_forwarding(const struct weir_agent_options *options, char *why, size_t why_bytes);

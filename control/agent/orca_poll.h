@@ -28,11 +28,11 @@ struct weir_orca_poll_params {
 // Returns 0 or negative errno. *ret: the poll, which the caller closes with weir_orca_poll_close.
 int weir_orca_poll_create(
 	uv_loop_t *loop, const struct weir_orca_poll_params *params, struct weir_orca_poll **ret);
-// Stop the poll. The event loop frees it later. NULL is allowed.
+// Stop the poll. The event loop frees the poll later. NULL is allowed.
 void weir_orca_poll_close(struct weir_orca_poll *poll);
 
 void weir_orca_poll_want(struct weir_orca_poll *poll, bool wanted);
 
 // Returns the state as text: "ok", "not wanted" (no balancer requests the load, or there was no
-// response yet), or the error of the last response.
+// response yet), or the error of the last request.
 const char *weir_orca_poll_state(const struct weir_orca_poll *poll);

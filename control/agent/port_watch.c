@@ -183,7 +183,7 @@ static int count_listeners(
 	}
 	r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
 	// If sockets are closed while the kernel lists them, other sockets may be missing from the
-	// list. Therefore list them again.
+	// list. Therefore list the sockets again.
 	if (r == 0 && is_death(watch, first, ret_counts, count)) {
 		r = weir_listeners_count(watch->listeners, protocol, ports, count, ret_counts);
 	}
@@ -205,7 +205,7 @@ static void set_blind(struct weir_port_watch *watch, bool udp, int error) {
 }
 
 // Process the current number of listening sockets of all UDP ports or all TCP ports. *ret_save: set
-// to true if the ports must be saved. Returns whether the state of a port has changed.
+// to true if the ports must be saved. Returns whether the announced state of a port has changed.
 static bool look_at(struct weir_port_watch *watch, bool udp, bool *ret_save) {
 	uint32_t first = udp ? watch->params.tcp_count : 0;
 	uint32_t count = udp ? watch->params.udp_count : watch->params.tcp_count;

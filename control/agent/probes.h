@@ -30,7 +30,8 @@ struct weir_probes_params { // pointers: must outlive the probes
 	// why the request is refused, or NONE.
 	enum weir_agent_refusal (*steal)(
 		void *context, const struct weir_agent_steal *steal, const struct weir_path *path);
-	// Processes a shed order; otherwise like `steal`.
+	// Processes an authentic shed order that was sent to the address of this agent. Returns why
+	// the order is refused, or NONE.
 	enum weir_agent_refusal (*shed)(
 		void *context, const struct weir_agent_shed *order, const struct weir_path *path);
 	void *context;

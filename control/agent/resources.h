@@ -15,7 +15,8 @@
 #include "words.h"
 
 struct weir_agent_resources {
-	// Descriptors; -1 = none. A function that takes ownership of a descriptor sets it to -1.
+	// Descriptors; -1 = none. A function that takes ownership of a descriptor sets the member
+	// to -1.
 	int meter_helper; // from weir_meter_helper_start; none without TCP ports
 	int steal_helper; // from weir_steal_helper_start; none without --allow-steal
 	int shed_helper; // from weir_shed_helper_start; none without --shed-idle and --shed-hook

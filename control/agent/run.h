@@ -13,9 +13,9 @@ enum weir_agent_exit {
 	WEIR_AGENT_REFUSED = 1,
 	WEIR_AGENT_USAGE = 2,
 	WEIR_AGENT_ABSENT = 3, // no decap on the interface, or no agent in the run directory
-	WEIR_AGENT_EXPIRED = 4, // the interval of lame-duck has expired, and connections are left
+	WEIR_AGENT_EXPIRED = 4, // lame-duck: the interval has expired, and connections may be left
 };
 
-// Runs the command. Returns the exit status. For doctor and exec, this is a number that is not in
-// the enum, or has another meaning there (doctor_checks.h, exec.h).
+// Runs the command. Returns the exit status. For doctor and exec, this may be a number that is not
+// in the enum, or has another meaning there (doctor_checks.h, exec.h).
 enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

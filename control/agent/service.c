@@ -68,8 +68,9 @@ struct service {
 
 // --- load ---------------------------------------------------------------------------------
 
-// Logs when the CPU time of the cgroup becomes available or unavailable. no_cpu: it is unavailable
-// now. The cgroup of the service may be created after the agent has started, and may be removed.
+// Logs when the CPU time of the cgroup becomes available or unavailable. no_cpu: the CPU time is
+// unavailable now. The cgroup of the service may be created after the agent has started, and may be
+// removed.
 static void log_cgroup(struct service *service, bool no_cpu) {
 	const struct weir_agent_options *options = service->options;
 
@@ -161,7 +162,7 @@ static void count_connections(void *context, uint32_t *ret_open, uint32_t *ret_h
 	struct weir_listeners_connections connections = {.open = UINT32_MAX};
 
 	if (service->options->port_count == 0) {
-		connections.open = 0; // no ports are given: a drain waits only for acknowledgements
+		connections.open = 0; // no TCP ports: a drain waits only for acknowledgements
 	} else if (service->load.listeners >= 0) {
 		(void)weir_listeners_connections(service->load.listeners, service->options->ports,
 			service->options->port_count, &connections);

@@ -27,8 +27,8 @@ static bool is_in_service(
 	return false;
 }
 
-// Returns the state that the application has announced for a port, or READY if it has announced no
-// state.
+// Returns the state that the application has announced for a port, or READY if there is no
+// announcement.
 static enum weir_health_word word_of(
 	const struct weir_port_watch *watch, const struct weir_service_port *port) {
 	for (uint32_t i = 0; i < watch->ports.count; i++) {

@@ -279,7 +279,7 @@ static void take_failed_start(
 }
 
 static void lose_helper(struct weir_shed *shed, int error) {
-	if (shed->problem[0] == '\0') { // if it is set, the helper has reported the cause
+	if (shed->problem[0] == '\0') { // otherwise the helper has reported the cause
 		set_problem(shed,
 			"the helper process for shedding connections has exited: %s; restart "
 			"weir-agent",

@@ -40,7 +40,7 @@ struct weir_shed_params { // pointers: must outlive the shed
 struct weir_shed {
 	struct weir_shed_params params;
 	uv_loop_t *loop;
-	int helper; // descriptor of weir_shed_helper_start; -1 = none, or it has exited
+	int helper; // descriptor of weir_shed_helper_start; -1 = none, or the helper has exited
 	uv_poll_t poll;
 	uv_timer_t timer; // runs while an order is carried out
 	struct weir_shed_hook hook;

@@ -7,9 +7,9 @@
 // the hook. The helper exits when its parent exits.
 //
 // The helper ends connections only at the agent's ports, and only connections that have been idle
-// for at least WEIR_AGENT_SHED_IDLE_LEAST_MS. It leaves at least `keep` of the connections that
-// were open when it last listed the sockets. Connections that clients have closed since then still
-// count as open.
+// for at least WEIR_AGENT_SHED_IDLE_LEAST_MS. The helper leaves at least `keep` of the connections
+// that were open when it last listed the sockets. Connections that clients have closed since then
+// still count as open.
 //
 // Threads: one. No logging.
 #pragma once
@@ -45,8 +45,9 @@ struct weir_shed_helper_answer {
 	uint32_t number; // ID of the request; 0 = the helper failed to start, and exits
 	enum weir_shed_helper_step step; // if number is 0: the step that failed
 	int error; // 0 or negative errno: -EPERM, -EOPNOTSUPP, ...
-	// Numbers for the answer to the order: from the last list of the sockets, without the
-	// connections that the helper has ended or picked since.
+	// Numbers for the answer to the order, from the last list of the sockets. Since then, the
+	// helper has subtracted the connections that it has ended from `connections`, and the
+	// connections that it has picked from `candidates`.
 	uint32_t connections, candidates, leaving;
 	uint32_t ended; // connections ended; with a hook, number of connections in `connection`
 	struct weir_shed_connection connection[WEIR_SHED_BATCH]; // connections to pass to the hook;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Shed hook: runs the command of --shed-hook, which makes the application end connections. The
-// command reads one line for each connection from its standard input: "CLIENT PORT VIP PORT". Its
-// environment has the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT.
+// command reads one line for each connection from its standard input: "CLIENT PORT VIP PORT". The
+// environment of the command has the variables WEIR_SHED_SERVICE and WEIR_SHED_COUNT.
 //
 // Threads: one, the event loop's.
 #pragma once

@@ -37,9 +37,9 @@ struct weir_shed_orders { // zeroed = no order
 };
 
 enum weir_shed_verdict {
-	WEIR_SHED_NEW, // carry it out: the order is now the active order
+	WEIR_SHED_NEW, // carry out the order, which is now the active order
 	// The order has arrived before, or arrived while another order was in progress. Send the
-	// answer in the entry, unless it is the active order and `looked` is false.
+	// answer in the entry, unless the order is the active order and `looked` is false.
 	WEIR_SHED_KNOWN,
 	WEIR_SHED_LATE, // answer LATE; the order is not stored
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason

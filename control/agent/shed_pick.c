@@ -34,9 +34,9 @@ bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_coun
 // Returns true if the server sent the last data, or if there was no data. Otherwise the application
 // may still be computing its response.
 static bool has_server_sent_last(const struct tcp_info *tcp) {
-	// Both times start at the handshake, and are in jiffies. If the first request arrives in
-	// the same jiffy, the times are equal although the server has sent no data. Therefore the
-	// numbers of segments are checked, too.
+	// Both times start at the handshake, and have a resolution of one jiffy. If the first
+	// request arrives in the same jiffy, the times are equal although the server has sent no
+	// data. Therefore the numbers of segments are checked, too.
 	return tcp->tcpi_last_data_sent <= tcp->tcpi_last_data_recv &&
 	       (tcp->tcpi_data_segs_in == 0 || tcp->tcpi_data_segs_out > 0);
 }
@@ -153,7 +153,7 @@ void weir_shed_pick_take(void *context, const struct weir_socket *socket) {
 	bool idle;
 
 	if (handed != NULL) {
-		handed->open = true; // even if it belongs to another service
+		handed->open = true; // even if the connection belongs to another service
 	}
 	if (!weir_shed_is_of(pick->binds, pick->bind_count, message->idiag_family, &message->id)) {
 		return;

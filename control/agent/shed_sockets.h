@@ -4,8 +4,8 @@
 // idle connections with SOCK_DESTROY: the client gets an RST, and the server's next read or write
 // fails. Only connections in this network namespace are found.
 //
-// Threads: one. No logging. Blocks until the kernel responds, which is immediate. Listing needs no
-// privilege; ending a connection needs CAP_NET_ADMIN.
+// Threads: one. No logging. Blocks until the kernel has responded. Listing needs no privilege;
+// ending a connection needs CAP_NET_ADMIN.
 #pragma once
 
 #include "shed_pick.h"

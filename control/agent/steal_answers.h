@@ -31,9 +31,9 @@ struct weir_steal_answers_params { // pointers: must outlive the answers
 struct weir_steal_answers {
 	struct weir_steal_answers_params params;
 	uv_loop_t *loop;
-	int helper; // descriptor of weir_steal_helper_start; -1 = none, or it has exited
+	int helper; // descriptor of weir_steal_helper_start; -1 = none, or the helper has exited
 	bool failed_start; // the helper has reported why it cannot start
-	int error; // errno of the last removal or request that failed and was logged
+	int error; // negative errno that was logged last; 0 = the last removal had no error
 	char problem[WEIR_STEAL_PROBLEM_BYTES]; // why handshakes are not removed; "" = no problem
 	uv_poll_t poll;
 	struct weir_handshakes handshakes;

@@ -23,7 +23,7 @@ struct weir_syn_cookies {
 	const char *proc_root; // the directory /proc; borrowed
 	bool known; // sent is valid
 	uint64_t sent; // last value of SyncookiesSent
-	uint64_t since_ms; // latest time at which cookies may have been sent; valid if `known`
+	uint64_t since_ms; // no cookie was sent from this time to the last check; valid if `known`
 };
 
 // Set the initial state: cookies that the kernel sent before may be valid for

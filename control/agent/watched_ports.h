@@ -4,12 +4,12 @@
 // Only a port that had a listening socket can be down: the agent cannot find sockets in another
 // network namespace, so a port without a visible socket may have a server.
 //
-// A port is announced as down when its last listening socket is closed and the grace time has
-// passed since then. It is announced as up when a socket listens again. A death of the server is
-// counted when the last listening socket was closed and the grace time has passed. A port with
-// repeated deaths is held down: after the third death in close succession, the port is up only when
-// it has had a listening socket for 1 s. Each further death doubles this time, up to 30 s, and each
-// minute without a death halves it.
+// The agent announces a port as down when its last listening socket is closed and the grace time
+// has passed since then, and as up when a socket listens again. A death of the server is counted
+// when the last listening socket was closed and the grace time has passed. A port with repeated
+// deaths is held down: after the third death in close succession, the port is up only when it has
+// had a listening socket for 1 s. Each further death doubles this time, up to 30 s, and each minute
+// without a death halves it.
 //
 // The application of a port may also announce a state (called word in the code). The agent
 // announces the more severe of the watched state and the application's state. When a socket listens
@@ -61,7 +61,7 @@ struct weir_watched_port {
 	// how often `listeners` has changed from 0 (opened) and to 0 (closed)
 	uint32_t opened, closed;
 	uint32_t deaths;
-	// Number of recent deaths, which determines the time of the hold-down. It decreases by 1 in
+	// Number of recent deaths, which determines the time of the hold-down; decreases by 1 in
 	// each minute without a death.
 	uint32_t level;
 	uint64_t since_ms; // start of the state; 0 = not checked yet

@@ -3,19 +3,18 @@
 // Socket diagnosis: blocking requests to the kernel about the sockets of this network namespace
 // (sock_diag(7)): lists the sockets on some ports, and looks up or ends one socket.
 //
-// Threads: any; no state. No logging. Blocks until the kernel responds, which is immediate.
+// Threads: any; no state. No logging. Blocks until the kernel has responded.
 #pragma once
 
 #include "socket_dump.h"
 
-// Open a netlink socket. Returns its file descriptor, or negative errno.
+// Open a netlink socket. Returns the file descriptor, or negative errno.
 int weir_socket_diag_open(void);
 
 // List the sockets of both address families; query.family is ignored. sequence: sequence number of
-// the first of two dumps; the second dump gets sequence + 1. Both must differ from the sequence
-// number of the previous request on this netlink socket. take: called for each socket. Needs no
-// privilege. Returns 0 or negative errno (-ENOENT: the kernel module of the protocol is not
-// loaded).
+// the first of two dumps; the second dump gets sequence + 1. Both numbers must differ from that of
+// the previous request on this netlink socket. take: called for each socket. Needs no privilege.
+// Returns 0 or negative errno (-ENOENT: the kernel module of the protocol is not loaded).
 int weir_socket_diag_list(int fd, struct weir_socket_query query, uint32_t sequence,
 	weir_socket_take take, void *context);
 

@@ -2,8 +2,8 @@
 //
 // Socket dumps: requests a list of the sockets on some ports from the kernel (inet_diag over
 // netlink, sock_diag(7)) and reads the list. The kernel writes one part of the list for each read.
-// The reader can wait for any length of time between two reads. Sockets that open or close during
-// this time may be missing or appear twice.
+// The reader can wait for any length of time between two reads. If sockets open or close during
+// this time, these and other sockets may be missing or appear twice.
 //
 // Threads: any; no state. No logging.
 #pragma once
@@ -35,9 +35,9 @@ struct weir_socket { // valid only during the call of weir_socket_take
 
 typedef void (*weir_socket_take)(void *context, const struct weir_socket *socket);
 
-// Request a dump. sequence: sequence number of all messages of this dump. It must differ from the
-// sequence number of the previous dump on this netlink socket. Returns 0 or negative errno (-EBUSY:
-// the previous dump was not read to its end).
+// Request a dump. sequence: sequence number of all messages of this dump, which must differ from
+// the sequence number of the previous dump on this netlink socket. Returns 0 or negative errno
+// (-EBUSY: the previous dump was not read to its end).
 int weir_socket_dump_request(int fd, const struct weir_socket_query *query, uint32_t sequence);
 
 // Returns an attribute of a message, or NULL. bytes: length of the message with its attributes, at

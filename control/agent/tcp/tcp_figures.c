@@ -102,8 +102,8 @@ static int grow(struct weir_tcp_table *table) {
 	return 0;
 }
 
-// Adds the entry of a connection to the current scan of all connections. Returns NULL if the scan
-// already contains the connection, or if there is no room.
+// Adds a connection to the current scan, and returns its entry. Returns NULL if the scan already
+// contains the connection, if there is no room, or after an error.
 static struct weir_tcp_seen *add(struct weir_tcp_figures *figures, uint64_t cookie) {
 	struct weir_tcp_seen *seen;
 	int r;
@@ -137,8 +137,8 @@ static bool is_ipv6(const struct inet_diag_msg *socket) {
 	return socket->idiag_family == AF_INET6 && !is_mapped(socket->id.idiag_dst);
 }
 
-// Returns whether the client is on this host (loopback, or an address of this host). Such a
-// connection does not come from a balancer.
+// Returns whether the client is on this host: it has a loopback address, or the address of the
+// server. Such a connection does not come from a balancer.
 static bool is_local(const struct inet_diag_msg *socket) {
 	static const uint32_t loopback[4] = {[3] = __builtin_bswap32(1)};
 	const struct inet_diag_sockid *id = &socket->id;

@@ -21,7 +21,7 @@
 #include "agent_message.h"
 #include "socket_dump.h"
 
-// Maximum connections that a scan stores; at most 13 MB.
+// Maximum connections that a scan stores. The tables of two scans use at most 13 MB.
 #define WEIR_TCP_FIGURES_MOST 131072u
 
 // Histogram buckets for all 64-bit numbers: 16 buckets for each power of two.
@@ -71,7 +71,7 @@ void weir_tcp_figures_pause(struct weir_tcp_figures *figures);
 void weir_tcp_figures_begin(struct weir_tcp_figures *figures);
 // Add a socket of a dump with INET_DIAG_INFO to the current scan. A callback of type
 // weir_socket_take; figures: struct weir_tcp_figures. A socket that is listed twice counts once. A
-// socket whose client is on this host does not count.
+// socket does not count if its client has a loopback address or the address of the server.
 void weir_tcp_figures_take(void *figures, const struct weir_socket *socket);
 // Returns the number of connections in the current scan.
 uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures);

@@ -26,7 +26,7 @@ static struct weir_socket_query query_of(const struct weir_tcp_looks *looks) {
 		.port_count = looks->params.port_count};
 }
 
-// Cancel the dump in progress: close the socket, because the kernel ends a dump only when its
+// Cancel the dump in progress: close the socket, because the kernel cancels a dump only when its
 // socket is closed.
 static void drop(struct weir_tcp_looks *looks) {
 	if (looks->fd >= 0) {

@@ -5,8 +5,8 @@
 // the loop is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices
 // use at most 1/WEIR_TCP_SHARE of a CPU. With many connections a scan takes longer than a second,
 // so the reported statistics are older. A scan stops reading the sockets of an address family when
-// WEIR_TCP_LOOK_MOST of their connections are stored. The kernel lists connections in the order of
-// a hash with a random key, so these connections are a random sample.
+// it has stored WEIR_TCP_LOOK_MOST connections of this family. The kernel lists connections in the
+// order of a hash with a random key, so these connections are a random sample.
 //
 // Threads: one, the event loop's.
 #pragma once
@@ -60,8 +60,8 @@ void weir_tcp_looks_stop(struct weir_tcp_looks *looks);
 // Set whether a balancer requests TCP statistics. Without a request there are no scans.
 void weir_tcp_looks_want(struct weir_tcp_looks *looks, bool wanted);
 
-// Fill in the statistics of a datagram, and their age. Returns false if there are no statistics
-// yet.
+// Fill in the statistics of a datagram, and their age. Returns false if there are no statistics,
+// because no scan has ended yet or the last scan failed.
 bool weir_tcp_looks_fill(const struct weir_tcp_looks *looks, struct weir_agent_tcp *tcp);
 
 // Returns {"looks", "took_ms", "partial", "ipv4_FIELD"..., "ipv6_FIELD"..., "problem"?}, owned by

@@ -16,9 +16,9 @@
 // user of the server. After the announcement, the server should keep running for a while, and then
 // stop.
 //
-// Header only; C99 or C++ on Linux. Each function makes a new connection, so the agent may restart
-// at any time. The functions never wait, raise no SIGPIPE and leave errno unchanged. A server that
-// changes its root directory (chroot) needs the socket below the new root directory.
+// Header only; C99 or C++ on Linux. Each announcement makes a new connection, so the agent may
+// restart at any time. The functions never wait, raise no SIGPIPE and leave errno unchanged. A
+// server that changes its root directory (chroot) needs the socket below the new root directory.
 //
 // Threads: any. All functions except weir_word_prepare and weir_word_prepare_in are
 // async-signal-safe: they call socket(), connect(), send() and close().

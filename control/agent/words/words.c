@@ -151,7 +151,7 @@ static void close_client(struct weir_word_client *client) {
 }
 
 // Read a part of a request. A request ends with a line feed, or when the client closes the
-// connection. It is refused if it is too long or comes in too many parts.
+// connection. A request is refused if it is too long or comes in too many parts.
 static void on_request(uv_poll_t *poll, int status, int events) {
 	struct weir_word_client *client = poll->data;
 	ssize_t n = weir_foreign_read(client->fd, client->request + client->bytes,

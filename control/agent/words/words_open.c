@@ -19,7 +19,7 @@
 
 // Create the directory of the sockets in run_dir, and let all users search run_dir. run_dir belongs
 // to root or to the user of this process, and no other user can write to it (run_dir.h). Returns a
-// descriptor of the new directory, or negative errno.
+// descriptor of the directory of the sockets, or negative errno.
 static int make_dir(const char *run_dir) {
 	const mode_t search = S_IXGRP | S_IXOTH;
 	struct stat status;
