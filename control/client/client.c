@@ -23,7 +23,7 @@ struct weir_client {
 	int fd;
 	int timeout_ms;
 	int failed; // error that made the connection unusable; 0 = none
-	char *answer; // received but not consumed yet
+	char *answer; // received bytes that are not consumed yet
 	size_t bytes, room;
 };
 
@@ -306,8 +306,8 @@ int weir_client_call(struct weir_client *client, const json_t *request, json_t *
 
 	if (r == 0) {
 		r = send_request(client, request, deadline_ms);
-		// weir-control may have answered "too many connections" and closed the connection
-		// without reading the request.
+		// weir-control may have answered "too many open connections" and closed the
+		// connection without reading the request.
 		if (r == 0 || r == -ECONNRESET) {
 			r = receive_answer(client, deadline_ms, ret);
 		}

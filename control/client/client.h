@@ -14,9 +14,10 @@
 
 struct weir_client;
 
-// Connect to RUN_DIR/control/control.sock. timeout_ms: of this call and of the following calls. why
-// gets one line with the error and, in most cases, the remedy. Returns 0, -ENOENT or -ECONNREFUSED
-// (weir-control is not running), -EACCES, -ETIMEDOUT, -ENAMETOOLONG, or another negative errno.
+// Connect to RUN_DIR/control/control.sock. timeout_ms: timeout of this call and of the following
+// calls. why gets one line with the error and, in most cases, the remedy. Returns 0, -ENOENT or
+// -ECONNREFUSED (weir-control is not running), -EACCES, -ETIMEDOUT, -ENAMETOOLONG, or another
+// negative errno.
 int weir_client_connect(
 	const char *run_dir, int timeout_ms, struct weir_client **ret, char *why, size_t why_bytes);
 void weir_client_free(struct weir_client *client); // NULL is allowed
