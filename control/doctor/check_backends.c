@@ -41,8 +41,8 @@ struct target {
 	struct weir_forwarding forwarding;
 	struct weir_kernel_route route;
 	struct weir_address source;
-	// first a VIP of the backend's address family, and then a VIP of the other family, if there
-	// are such VIPs
+	// first one VIP of the backend's address family, then one VIP of the other family, then the
+	// remaining VIPs
 	struct vip vips[VIPS_MOST];
 	uint32_t vip_count;
 	bool routed;
@@ -53,7 +53,7 @@ struct target {
 	// Sizes of the outer packet in bytes: the size to try, the largest size that is known to
 	// fit, and the smallest size that is known not to fit; 0 = none.
 	uint32_t want, fits, least;
-	uint32_t advertised; // MTU in a "too big" message of a router
+	uint32_t advertised; // MTU in a "too big" message of a router; 0 = no such message
 };
 
 struct targets {
@@ -83,8 +83,8 @@ static const struct weir_config_port *find_port(
 	return NULL;
 }
 
-// Returns whether packets of the ports use the routes of the kernel. Returns false if a port has a
-// native DPDK driver, or a gateway_mac in the configuration.
+// Returns whether packets of the ports use the routes of the kernel. Returns false if there are no
+// ports, or if a port has a native DPDK driver, or a gateway_mac in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
 	const struct weir_config_port *ports = config->ports;
 
@@ -110,11 +110,11 @@ static bool is_local(const struct weir_address *vip) {
 	return weir_kernel_route(vip, &route) == 0 && route.type == RTN_LOCAL;
 }
 
-// Chooses the inner source address of requests to a VIP; the backend sends its reply directly to
-// this address. If the VIP and the backend have the same address family, the source address of the
-// route to the backend is used. Otherwise, an address of the VIP's family on the interface to the
-// backend is used. If the interface has no such address, the source address of the route to the VIP
-// is used.
+// Sets vip->source, the inner source address of requests to a VIP; the backend sends its reply
+// directly to this address. If the VIP and the backend have the same address family, takes the
+// source address of the route to the backend. If the families differ, takes an address of the VIP's
+// family on the interface to the backend, or, if there is none, the source address of the route to
+// the VIP, unless that address is link-local. Also sets vip->hidden.
 static void prepare_vip(const char *root, const struct target *target, struct vip *vip) {
 	struct weir_kernel_route back;
 
@@ -132,8 +132,8 @@ static void prepare_vip(const char *root, const struct target *target, struct vi
 		      weir_doctor_answers_dropped(root, vip->address, target->route.interface);
 }
 
-// Checks that a backend with forwarding l2 is on a directly connected link. Returns false and
-// reports a fault if packets to the backend go through a gateway.
+// Checks that a backend with forwarding l2 is on a directly connected link. If packets to such a
+// backend go through a gateway, reports a fault and returns false.
 static bool check_link(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const bool fixed = target->port != NULL && target->port->has_gateway_mac;
 	char hop[INET6_ADDRSTRLEN], why[WEIR_CONFIG_NAME_BYTES + INET6_ADDRSTRLEN + 64];
@@ -255,7 +255,7 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 }
 
 // Sends one packet of `want` bytes to each target whose `want` is larger than `fits`. Updates
-// `fits` and `least` of these targets.
+// `fits`, `least` and `advertised` of these targets.
 static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes, int deadline_ms) {
 	uint32_t count = 0, at = 0;
@@ -287,9 +287,9 @@ static void probe_sizes(const struct weir_echo_sockets *sockets, struct targets 
 	}
 }
 
-// Find, for each target that answers, the size of the largest packet that fits through the tunnel.
-// The search begins at the size of the largest packet that clients can send, or at the MTU of the
-// interface, the port or the route if that is smaller.
+// Find, for each target that has answered through the tunnel or from a VIP, the size of the largest
+// outer packet that fits. The search begins at the size of an encapsulated client packet of
+// CLIENT_BYTES, or at the MTU of the interface, the port or the route if that is smaller.
 static void probe_large(const struct weir_echo_sockets *sockets, struct targets *targets,
 	struct weir_echo *probes) {
 	bool again = true;
@@ -421,8 +421,8 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
 }
 
-// Reports a backend that has no fault. If the backend has one VIP, the finding contains the VIP,
-// otherwise the number of VIPs.
+// Reports a backend that has no fault. The finding contains the probed VIP, or the number of probed
+// VIPs if there are several; the same applies to the VIPs that are not probed.
 static void report_ok(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	char text[INET6_ADDRSTRLEN], vip[INET6_ADDRSTRLEN], with[80] = "", without[80] = "";
 	char size[32] = "";
@@ -459,7 +459,7 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 	bool missing = false;
 
 	if (!target->routed) {
-		return; // the fault was reported before
+		return; // find_route reports the fault, unless the route has no source address
 	}
 	name_of(target, name, sizeof(name));
 	if (!target->direct && !target->tunnel && target->through == NULL) {
@@ -507,7 +507,7 @@ static bool has_vip(const struct target *target, const struct weir_address *vip)
 }
 
 // Returns whether the list already contains this backend with this VIP, because an earlier service
-// with the same forwarding has both.
+// with the same forwarding has this backend and this VIP.
 static bool is_listed(const struct targets *targets, const struct weir_forwarding *forwarding,
 	const struct weir_address *backend, const struct weir_address *vip) {
 	for (uint32_t i = 0; i < targets->count; i++) {

@@ -82,9 +82,9 @@ static void check_service(struct weir_doctor *doctor, const struct weir_config_s
 	}
 }
 
-// Check the timeout of established connections that are idle. If it is too short, a flow expires
-// while its connection is still open. The connection may then be sent to another backend, which
-// resets it.
+// Check the timeout of established connections that are idle. With a short timeout, a flow expires
+// while its connection is still open, and the next packet may go to another backend, which resets
+// the connection.
 static void check_timeouts(struct weir_doctor *doctor) {
 	const uint32_t established_ms = doctor->file->flow_table.established_ms;
 

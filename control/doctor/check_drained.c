@@ -90,7 +90,7 @@ static void report(struct weir_doctor *doctor, const json_t *service) {
 	char text[ADDRESS_BYTES];
 	struct weir_address first;
 
-	if (drained < binds) { // not all binds are drained, so only a VIP was drained
+	if (drained < binds) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, name,
 			"%zu of its %zu binds %s drained: new flows to %s are refused", drained,
 			binds, drained == 1 ? "is" : "are", drained == 1 ? "it" : "them");

@@ -14,7 +14,7 @@
 #define NODES "/sys/devices/system/node"
 // Finds the huge page size that has the most free memory. folder: directory whose subdirectory
 // hugepages has a directory for each size. Returns the number of free bytes. *ret_page: the page
-// size.
+// size; 2 MiB if no page is free.
 static uint64_t free_bytes(
 	const struct weir_doctor *doctor, const char *folder, uint64_t *ret_page) {
 	static const uint32_t sizes_kib[] = {2048, 1048576, 65536, 524288, 32768};
@@ -55,8 +55,8 @@ static uint64_t pages_for(uint64_t wanted, int64_t total, int64_t unused) {
 	return pages > (uint64_t)total ? pages : (uint64_t)total;
 }
 
-// Returns the value that vm.nr_hugepages needs, so that weir-dataplane can start with this
-// configuration.
+// Returns the value of vm.nr_hugepages with which enough huge pages are free for the start of
+// weir-dataplane with this configuration.
 static uint64_t wanted_pages(const struct weir_doctor *doctor) {
 	const uint64_t page = default_page_bytes(doctor);
 	int64_t total = 0, unused = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks that are possible only on the running machine: weir-control, the clock, offloads, and the
-// VIPs on this host.
+// Checks that are possible only on the running machine: weir-control, the clock, offloads, and what
+// the kernel does with packets to and from the VIPs.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>
@@ -42,9 +42,9 @@ static void report_unreachable(struct weir_doctor *doctor) {
 	}
 }
 
-// Reports that weir-control is not attached to weir-dataplane. The command shows the log of
-// weir-control. It does not restart weir-dataplane, which forwards with its current tables and
-// would lose its flows.
+// Reports that weir-control is not attached to weir-dataplane; a fault only if weir-dataplane is
+// running. The remedy shows the log of weir-control, and does not restart weir-dataplane, which
+// forwards with its current tables and would lose its flows.
 static void report_detached(struct weir_doctor *doctor) {
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",

@@ -128,7 +128,7 @@ static void report_queues(struct weir_doctor *doctor, const char *interface, uin
 			"queues: %u, workers: %u: some workers poll several queues", queues,
 			workers);
 		cure_queues(doctor, interface, workers);
-	} else if (queues == 1) { // one worker receives all packets, and distributes them
+	} else if (queues == 1) {
 		weir_findings_add(&doctor->findings, all ? WEIR_FINDING_OK : WEIR_FINDING_NOTICE,
 			interface,
 			"queues: 1%s, workers: %u: one worker receives all packets, and "
@@ -252,7 +252,7 @@ static void look_at_redirects(struct weir_doctor *doctor, const struct weir_conf
 
 	(void)port;
 	// IPv4: a host accepts redirects if the setting of "all" or of the interface is 1. IPv6:
-	// only the setting of the interface is used.
+	// the kernel uses only the setting of the interface.
 	add_accepted(doctor, 4, "all", "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 4, device->interface, "accept_redirects", list, sizeof(list));
 	add_accepted(doctor, 6, device->interface, "accept_redirects", list, sizeof(list));

@@ -184,8 +184,9 @@ static const struct weir_config_backend *find_agent(const struct weir_config *co
 	return NULL;
 }
 
-// Returns the user who, besides root, may own the key file: the user of weir-control. In a copy of
-// another machine's files (--root), any user may own the file.
+// Returns the user who, besides root, may own the key file: the user of the running weir-control,
+// else the user weir, else the user of this process. In a copy of another machine's files (--root),
+// any user may own the file.
 static uid_t owner_of_keys(const struct weir_doctor *doctor, const struct stat *file) {
 	const struct passwd *weir;
 	struct stat process;
@@ -230,10 +231,10 @@ static void check_contents(
 	weir_agent_keys_wipe(&keys);
 }
 
-// Checks whether the running weir-control has permission to read a file. If it does not, adds a
-// fault that names the missing permissions. effect: the consequence of the missing permission, for
-// the text of the fault. then: a command to run after the permissions are granted; "" = none. user:
-// gets the user of weir-control.
+// Checks whether the running weir-control has permission to read a file. If not, adds a fault with
+// the permissions of the file. effect: the consequence of the missing permission, for the text of
+// the fault. then: a command to run after the permissions are granted; "" = none. user: gets the
+// user of weir-control, unless the result is WEIR_READABLE_UNKNOWN.
 static enum weir_readable check_readable(struct weir_doctor *doctor, const char *path,
 	const char *effect, const char *then, char user[USER_BYTES]) {
 	char found[WEIR_READABLE_FOUND_BYTES], cure[WEIR_READABLE_CURE_BYTES];
@@ -256,8 +257,8 @@ static enum weir_readable check_readable(struct weir_doctor *doctor, const char 
 }
 
 // Checks whether the running weir-control has permission to read the configuration file, which a
-// reload needs. At startup, weir-control reads the file before it drops root privileges. A missing
-// permission therefore causes an error only at the next reload.
+// reload needs. At startup, weir-control reads the file before it drops root privileges, so a
+// missing permission causes an error only at the next reload.
 static void check_configuration(struct weir_doctor *doctor) {
 	char user[USER_BYTES];
 
@@ -268,8 +269,8 @@ static void check_configuration(struct weir_doctor *doctor) {
 	}
 }
 
-// Checks whether the running weir-control has permission to read the key file, which it reads again
-// in each reload.
+// Returns false and adds a fault if the running weir-control has no permission to read the key
+// file, which weir-control reads in each reload.
 static bool can_read_keys(struct weir_doctor *doctor) {
 	char user[USER_BYTES];
 
@@ -279,8 +280,8 @@ static bool can_read_keys(struct weir_doctor *doctor) {
 }
 
 // Checks the key file. If it is missing, the remedy copies the key file of a backend, because the
-// agents of the backends have the same key. If the backend has no key file, the remedy generates
-// the key on the backend, because weir-agent need not be installed on the balancer.
+// agents of the backends have the same key. If the backend has no key file, the remedy runs
+// "weir-agent key generate" on the backend, because the balancer may have no weir-agent.
 static void check_keys(struct weir_doctor *doctor, const struct weir_config_backend *backend) {
 	const char *file = doctor->config->agents.key_file;
 	char address[INET6_ADDRSTRLEN], full[WEIR_TREE_PATH_BYTES];
@@ -338,7 +339,7 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 }
 
 // Returns whether a port may need locked memory: a port with AF_XDP, or with a device that VFIO
-// passes to DPDK. Other virtual devices do not need it.
+// passes to DPDK. Other virtual devices do not need locked memory. Returns true if config is NULL.
 static bool locks_memory(const struct weir_config *config) {
 	for (uint32_t i = 0; config != NULL && i < config->port_count; i++) {
 		const char *device = config->ports[i].device;
@@ -355,8 +356,8 @@ static bool locks_memory(const struct weir_config *config) {
 void weir_doctor_check_limits(struct weir_doctor *doctor) {
 	const int64_t locked = read_limit(doctor, doctor->dataplane, "Max locked memory");
 	const int64_t files = read_limit(doctor, doctor->control, "Max open files");
-	// File descriptors for sockets of checks, clients of the API and timers. In addition, each
-	// backend needs one descriptor.
+	// File descriptors that weir-control needs: 256 for sockets of checks, clients of the API
+	// and timers, and one for each backend.
 	int64_t need = 256;
 
 	for (uint32_t i = 0; doctor->config != NULL && i < doctor->config->service_count; i++) {

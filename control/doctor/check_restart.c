@@ -51,7 +51,7 @@ static bool has(const struct weir_findings *findings, const struct weir_finding 
 }
 
 // Returns the findings that the checks would have if weir-dataplane started now with this
-// configuration.
+// configuration. The caller frees the findings.
 static struct weir_findings try_start(
 	const struct weir_doctor *doctor, const struct weir_config *config) {
 	struct weir_doctor trial = *doctor;

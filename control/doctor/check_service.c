@@ -50,7 +50,7 @@ static void report_process(struct weir_doctor *doctor, const json_t *dataplane) 
 
 	if (stalled || (!attached && is(doctor->status, "level", "critical"))) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "weir-dataplane", "%s",
-			worst_reason(doctor->status)); // that of a stall precedes any other
+			worst_reason(doctor->status)); // a stall is the first critical reason
 		if (!stalled && strstr(worst_reason(doctor->status), "has no tables") != NULL) {
 			return; // the finding about weir-control contains the remedy
 		}
@@ -197,8 +197,8 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 
 // --- backends -------------------------------------------------------------------------------
 
-// Counts a backend in *n, and sets the subject of its finding. Returns false if the maximum number
-// of findings is exceeded.
+// Counts a finding about a backend in *n, and sets the subject of the finding. Returns false if *n
+// exceeds FINDINGS_MOST.
 static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
 	snprintf(subject, SUBJECT_BYTES, "%s/%s", text_of(row, "service"), text_of(row, "name"));
 	return ++*n <= FINDINGS_MOST;
@@ -218,10 +218,10 @@ static void report_more(struct weir_doctor *doctor, uint32_t n, const char *what
 	}
 }
 
-// Adds the command that ends a lame duck state that a weir-agent reports. If an application
-// announced the state for a port, "weir-agent ready" does not end it. The command contains the
-// service name of the balancer's configuration, because the agent usually has the same name for the
-// service.
+// Adds the command that ends a lame duck state that a weir-agent reports. "weir-agent ready" does
+// not end a state that an application announced for a port. For such a state, the command contains
+// the service name of the balancer's configuration, because the agent usually has the same name for
+// the service.
 static void cure_lame_duck(struct weir_findings *findings, const json_t *row) {
 	const json_t *report = get(row, "report"), *port;
 	size_t i;

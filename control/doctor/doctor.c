@@ -79,9 +79,9 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 }
 
 // Adds --run-dir to each call of weirctl in a command for which weirctl would otherwise use another
-// run directory. After sudo, the default run directory is used, because sudo does not preserve
-// WEIR_RUN_DIR. A command that already contains --run-dir is unchanged, and so are all commands if
-// the run directory has a quote.
+// run directory. After sudo, weirctl uses the default run directory, because sudo does not preserve
+// WEIR_RUN_DIR. A command stays unchanged if it already contains --run-dir, if the run directory
+// has a single quote, or if the extended command does not fit.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';
@@ -106,7 +106,7 @@ static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t by
 			named[n++] = *at++;
 		}
 	}
-	if (n < bytes - 1) { // the extended command fits
+	if (n < bytes - 1) {
 		named[n] = '\0';
 		memcpy(cure, named, n + 1);
 	}
@@ -147,8 +147,8 @@ static void list_skipped(struct weir_doctor *doctor) {
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
-		// No weir-dataplane is running, so the running configuration was written by a
-		// process that was killed.
+		// No weir-dataplane is running, so a process that was killed has left this
+		// configuration.
 		doctor->runs = NULL;
 	}
 	doctor->candidate &= doctor->file != NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Doctor: checks the settings that Weir needs on the balancer's machine, and prints commands that
+// Doctor: checks the settings that Weir needs on the balancer's machine, and reports commands that
 // fix problems. Changes no settings. WEIR_DOCTOR_CHECKS and WEIR_DOCTOR_LIVE_CHECKS have a row for
 // each check; a test compares the rows with the table of docs/reference/doctor.md.
 //
@@ -15,7 +15,8 @@
 #include "findings.h"
 #include "processes.h"
 
-// What a check needs. A check whose need is not met reports nothing, and is listed in `skipped`.
+// What a check needs. If the need is not met, the check reports nothing, and weir_doctor.skipped
+// lists the check.
 enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_NOTHING,
 	WEIR_DOCTOR_NEEDS_FILE, // a valid configuration file
@@ -98,12 +99,12 @@ struct weir_doctor {
 	bool path_unknown;
 	const struct weir_config *file; // NULL = the file is missing, unreadable or invalid
 	// The running configuration: the configuration file, but with the dataplane settings that
-	// weir-dataplane uses now. Without a valid file, it contains only the dataplane settings,
+	// weir-dataplane uses now. Without a valid file, `runs` has only the dataplane settings,
 	// and the services if runs_services is set. NULL = unknown. Set by the caller;
 	// weir_doctor_run sets `runs` to NULL if weir-dataplane does not run.
 	const struct weir_config *runs;
 	bool runs_services; // `runs` contains services, from the file or from weir-control
-	bool candidate; // --config was given, so the values of the file are checked
+	bool candidate; // --config was given: the checks use the file if it is valid
 	const struct weir_config
 		// set by weir_doctor_run: `runs`, or `file` if `runs` is NULL or `candidate` is set
 		*config;
@@ -138,7 +139,8 @@ void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_pr
 bool weir_doctor_report_drained(struct weir_doctor *doctor);
 
 // Run all checks. Sets the members dataplane, control, found_dataplane, found_control, config,
-// skipped, restart_fails and findings, and clears `runs` and `candidate` if they do not apply.
+// skipped, restart_fails and findings. Clears `runs` if weir-dataplane does not run, and
+// `candidate` if there is no valid file.
 void weir_doctor_run(struct weir_doctor *doctor);
 
 #define X(function, need, name, text) void weir_doctor_check_##function(struct weir_doctor *doctor);

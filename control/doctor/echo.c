@@ -35,7 +35,7 @@
 // Maximum number of requests sent before replies are read. The replies to more requests could
 // overflow the socket buffers.
 #define SENT_MOST 64
-#define RECEIVED_MOST 256 // datagrams of a socket that are read before other work
+#define RECEIVED_MOST 256 // maximum number of datagrams that receive() reads from a socket
 
 static void put16(uint8_t *at, uint32_t value) {
 	at[0] = (uint8_t)(value >> 8);
@@ -113,8 +113,8 @@ static uint32_t outer_id(const struct weir_echo *probe, const uint8_t *token) {
 	return probe->backend.family == 4 ? get16(token + 2) | 1 : 0;
 }
 
-// Writes the headers of the forwarding mode in front of a packet, like the dataplane, but with an
-// identification. If ret is NULL, only returns the length of the headers.
+// Writes to ret the outer headers that the dataplane writes in front of the packet, but with an
+// identification. Returns the length of the headers. If ret is NULL, writes nothing.
 static size_t write_outer(const struct weir_echo *probe, const uint8_t *token,
 	const uint8_t *packet, size_t bytes, uint8_t *ret) {
 	struct weir_backend_path path = {
@@ -142,7 +142,7 @@ static size_t write_outer(const struct weir_echo *probe, const uint8_t *token,
 }
 
 // Write the packet of a probe, with all headers. number: sequence number of the echo request.
-// Returns its length.
+// Returns the length of the packet.
 static size_t write_packet(
 	const struct weir_echo *probe, const uint8_t *token, uint32_t number, uint8_t *packet) {
 	const bool direct = probe->kind == WEIR_ECHO_DIRECT;
@@ -166,8 +166,9 @@ static size_t write_packet(
 	return bytes;
 }
 
-// Sends a packet in a frame to the MAC address of the backend. Sends nothing while the kernel does
-// not know this MAC address; the request that is sent directly makes the kernel resolve it.
+// Sends a packet in a frame to the MAC address of the backend. Sends nothing and returns 0 while
+// the kernel has not resolved this address; the direct request makes the kernel resolve the
+// address.
 static int send_link(const struct weir_echo_sockets *sockets, const struct weir_echo *probe,
 	const uint8_t *packet, size_t bytes) {
 	struct sockaddr_ll to = {.sll_family = AF_PACKET,
@@ -236,7 +237,8 @@ static void take_reply(const struct taking *taking, const uint8_t *icmp, size_t 
 }
 
 // Returns whether an ICMP error quotes the packet of this probe. Ignores header fields that routers
-// change. Compares only the quoted part: IPv4 routers may quote only 8 bytes after the IP header.
+// change: overwrites these fields in `quote`. Compares only the quoted part: IPv4 routers may quote
+// only 8 bytes after the IP header.
 static bool is_quoted(
 	const struct weir_echo *probe, uint8_t *packet, uint8_t *quote, size_t quote_bytes) {
 	static const uint8_t changed4[] = {1, 8, 10, 11}, changed6[] = {0, 1, 7};
@@ -368,8 +370,9 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 	} while (now < end && !is_done(probes, count));
 }
 
-// Installs socket filters that accept only echo replies and ICMP errors. Otherwise requests from
-// other hosts could fill the receive buffers.
+// Installs socket filters that accept only echo replies, "destination unreachable" (IPv4) and
+// "packet too big" (IPv6). Without the filters, requests from other hosts could fill the receive
+// buffers.
 static void take_answers_only(const struct weir_echo_sockets *sockets) {
 	const struct icmp_filter only4 = {.data = ~(1u << REPLY4 | 1u << UNREACHABLE4)};
 	struct icmp6_filter only6;

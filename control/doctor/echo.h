@@ -4,8 +4,8 @@
 // weir-dataplane uses. The set of requests without a reply shows the fault: the address of the
 // backend, the decapsulation, the VIP on the backend's loopback interface, or the packet size.
 //
-// Any host can send replies and errors to this host. Therefore a reply or an error is accepted only
-// if it contains the random data of a request.
+// Any host can send forged replies and errors, so the module accepts a reply or an error only if it
+// contains random data of a request.
 //
 // Threads: one; blocks until the deadline of each round. Needs CAP_NET_RAW.
 #pragma once
@@ -28,13 +28,13 @@ struct weir_echo {
 	enum weir_echo_kind kind;
 	// Addresses of the outer header, or of the only header in a direct probe.
 	struct weir_address backend, source;
-	struct weir_address inner, inner_source; // inner header
+	struct weir_address inner, inner_source; // inner header; not used in a direct probe
 	struct weir_forwarding forwarding;
 	uint32_t interface; // index of the interface of the backend's link; used with l2
 	uint16_t bytes; // length of the packet to send; 0 = a small packet
 	bool answered;
 	uint32_t advertised_mtu; // MTU in a "too big" message from a router; 0 = none
-	int error; // 0 = sent; negative errno = could not be sent
+	int error; // negative errno if sending failed; 0 = sent, or no MAC address yet with l2
 };
 
 struct weir_echo_sockets {
@@ -50,7 +50,7 @@ struct weir_echo_sockets {
 int weir_echo_open(struct weir_echo_sockets *ret);
 void weir_echo_close(struct weir_echo_sockets *sockets);
 
-// Sends all probes, at most 65,535, and repeats probes that are not answered. Returns when the
-// deadline has passed, or earlier if each probe is answered, has an advertised_mtu or has an error.
+// Sends all probes, at most 65,535, and repeats probes that are not answered. Returns after
+// deadline_ms, or earlier if each probe is answered, has an advertised_mtu or has an error.
 void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *probes,
 	uint32_t count, int deadline_ms);

@@ -199,8 +199,7 @@ json_t *weir_findings_json(const struct weir_findings *findings) {
 		json_t *object = json_pack("{s:s, s:s}", "level", level_names[finding->level],
 			"check", finding->check);
 
-		// json_string fails if the text is not UTF-8. Then escape the text, as for a
-		// terminal.
+		// If the text is not UTF-8, json_string fails: escape the text, as for a terminal.
 		for (int part = 0; part < 3; part++) {
 			static const char *const names[] = {"subject", "found", "cure"};
 			const char *texts[] = {finding->subject, finding->found, finding->cure};

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-// Levels of findings, in order of severity. X(NAME, "text in the table and in JSON").
+// Levels of findings, the least severe first. X(NAME, "text in the table and in JSON").
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
 	X(NOTICE, "notice") \

@@ -46,7 +46,8 @@ static uint64_t count_queues(
 }
 
 static void add_device(struct need *need, uint32_t mtu, bool af_xdp, uint64_t queues) {
-	// headroom, Ethernet header with two tags, FCS, MTU; 2176 is the minimum of DPDK
+	// headroom (256 bytes more with AF_XDP), Ethernet header with two tags, FCS, MTU; 2176 is
+	// the minimum of DPDK
 	uint64_t room = larger((128 + 22 + 4 + mtu + (af_xdp ? 256 : 0) + 127) / 128 * 128, 2176);
 	uint32_t i = 0;
 
@@ -133,7 +134,7 @@ uint64_t weir_memory_need(const char *root, const struct weir_config *config) {
 				1);
 		}
 	}
-	// Rings between workers need 8 bytes for each packet.
+	// A ring between workers needs 8 bytes for each packet, and less than 1024 bytes more.
 	return 16 * MIB + 8ull * config->flow_table.affinity_sources + 4 * MIB * need.devices +
 	       buffer_bytes(&need) + flow_bytes(config) + workers * per_worker +
 	       (need.devices + need.ports) * (workers - 1) * 9 * RING;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory need: computes the memory, in bytes, that weir-dataplane needs with a configuration. It
-// follows dataplane/plan.c; a test compares both.
+// Memory need: computes the memory, in bytes, that weir-dataplane needs with a configuration. The
+// computation follows dataplane/plan.c; a test compares both.
 //
 // Threads: any. No logging.
 #pragma once

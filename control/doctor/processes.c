@@ -18,7 +18,7 @@
 static const struct program {
 	const char *name, *verb; // verb: word that the command line must contain; NULL = none
 	const char *shown, *run_dir; // shown: name in messages; run_dir: default of --run-dir
-	const char *endpoint; // file that a running program keeps in its run directory
+	const char *endpoint; // what a running program has in its run directory, for messages
 } programs[] = {
 	[WEIR_PROGRAM_DATAPLANE] = {"weir-dataplane", NULL, "weir-dataplane", WEIR_RUN_DIR_DEFAULT,
 		"lock"},
@@ -31,7 +31,8 @@ static const struct program {
 // Returns whether a process has the same network namespace as this process. Another balancer on
 // this machine has another namespace. Compares the inode numbers of /proc/PID/net/dev, which differ
 // between namespaces. /proc/PID/ns/net is not used, because for processes of other users only root
-// has permission to read it. Also returns true for a copy of another machine's files.
+// has permission to read it. Also returns true if a namespace is unknown, and for a copy of another
+// machine's files.
 static bool same_network(const char *root, const char *pid) {
 	char path[WEIR_TREE_PATH_BYTES];
 	struct stat theirs, ours;

@@ -19,8 +19,9 @@ enum weir_program { WEIR_PROGRAM_DATAPLANE, WEIR_PROGRAM_CONTROL, WEIR_PROGRAM_A
 
 struct weir_process {
 	pid_t pid; // 0 = none
-	// The run directory, as a path on this host; "" = the path is too long, or has characters
-	// that are special in a shell.
+	// The run directory, as a path on this host (relative if the working directory of the
+	// process is unreadable); "" = the path is too long, or has characters that are special in
+	// a shell.
 	char run_dir[WEIR_PROCESS_DIR_BYTES];
 };
 
