@@ -35,8 +35,9 @@ struct weir_documents {
 	pthread_mutex_t lock; // protects all fields below
 	struct weir_client *client; // NULL = not connected
 	json_t *control; // result of metrics.show, NULL = no reply
-	// requested_ms: time at which the last metrics.show ended; 0 = no request yet. took_ms: its
-	// duration. spent_ms: duration of this request and of all requests since.
+	// requested_ms: time at which the last metrics.show, or the last unanswered worker.show,
+	// ended. took_ms: duration of that request. spent_ms: duration of that request and of all
+	// requests since.
 	uint64_t requested_ms, took_ms, spent_ms;
 	double timestamp; // Unix time of the last request, seconds
 	uint64_t number; // number of requests so far, including failed requests
@@ -125,8 +126,8 @@ static void note_answer(struct weir_documents *documents, const char *why) {
 	snprintf(documents->why, sizeof(documents->why), "%s", why);
 }
 
-// Stores the reply to metrics.show. control: the reply; NULL = no reply, and `why` is the reason.
-// began_ms: time when the request was sent.
+// Stores the result of metrics.show. control: the result, owned by `documents` from now on; NULL =
+// no reply, and `why` is the reason. began_ms: time when the request was sent.
 static void set_figures(
 	struct weir_documents *documents, json_t *control, uint64_t began_ms, const char *why) {
 	json_decref(documents->control);

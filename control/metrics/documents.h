@@ -9,7 +9,7 @@
 //
 // Threads: any. If a new document is needed, one thread requests the values from weir-control.
 // Other threads wait until the requests for the document have ended; each request can take its
-// timeout, and a failed request is repeated once.
+// timeout, and a request that fails before its timeout is repeated once.
 #pragma once
 
 #include <stdbool.h>
@@ -44,7 +44,8 @@ void weir_documents_free(struct weir_documents *documents); // NULL is allowed
 // invalid file is ignored and logged. directory: borrowed.
 void weir_documents_keep(struct weir_documents *documents, const char *directory);
 // Save the history in the directory that weir_documents_keep has set. Does nothing if
-// weir_documents_keep was not called. Repeated failures are logged once.
+// weir_documents_keep was not called. Repeated failures are logged once. Call this function from
+// one thread only.
 void weir_documents_save(struct weir_documents *documents);
 
 // Returns a reference to the current document of this kind in *ret; release it with

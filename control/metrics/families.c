@@ -237,18 +237,18 @@ static int add_objects(struct output *output, enum weir_family_scope scope, cons
 	return 0;
 }
 
-// Returns whether this is the first row with these labels. seen: the labels of all rows so far. A
-// duplicate series would make the whole scrape invalid. Duplicates occur if a name moves to another
-// id while a list is fetched in several parts, or if a new backend has the name of a removed
-// backend that still has open flows.
+// Returns whether this is the first row with these labels, and adds the labels to `seen`, the
+// labels of all rows so far. A duplicate series would make the whole scrape invalid. Duplicates
+// occur if a name moves to another id while a list is fetched in several parts, or if a new backend
+// has the name of a removed backend that still has open flows.
 static bool is_new(json_t *seen, const struct weir_text *labels) {
 	bool new = json_object_getn(seen, labels->data, labels->bytes) == NULL;
 
 	return new && json_object_setn_new(seen, labels->data, labels->bytes, json_true()) == 0;
 }
 
-// Adds the rows of the kind rows->kind. leave: true adds only rows that were removed from the
-// configuration and still have open flows; false adds all other rows.
+// Adds the rows of the kind rows->kind. leave: true adds only rows whose member `leaving` is true;
+// false adds all other rows.
 static void add_listed(struct output *output, struct rows *rows, bool leave, json_t *seen) {
 	const json_t *control = output->figures->control, *list = json_object_get(control, "rows");
 	int service = weir_column(control, rows->kind, "service");

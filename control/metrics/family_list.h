@@ -58,9 +58,9 @@ struct weir_family {
 	const char *unit; // suffix of the name; "" = none
 	const char *key; // member of the row; for INFO: the members that become labels, separated
 			 // by spaces
-	const char *label; // label of STATE and MAP
+	const char *label; // label of STATE, MAP and BUCKETS
 	const char *const *states; // states of STATE, terminated by NULL
-	double scale; // factor of VALUE; 0 means 1
+	double scale; // factor of VALUE and MAP; 0 means 1
 	const char *help;
 };
 

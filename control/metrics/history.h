@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // History: samples of the counters, summed over all workers, and the start times of processes. One
-// ring of samples covers twenty minutes, and another ring covers a day. When a page is opened, it
-// shows plots and events from the history. The page and the file (history_file.h) use the same JSON
-// format.
+// ring of samples covers twenty minutes, and another ring covers a day. A page that is opened shows
+// plots and process starts from the history at once. The page and the file (history_file.h) use the
+// same JSON format.
 //
 // Threads: one, or under a lock. Reads no clock: the Unix time is an argument.
 #pragma once
@@ -78,7 +78,7 @@ void weir_history_note_starts(struct weir_history *history, const json_t *figure
 // ...]}. A sample for which there was no reply contains only its time. Returns NULL if out of
 // memory.
 json_t *weir_history_json(const struct weir_history *history);
-// Read the JSON of weir_history_json. Every value is checked, because the file may have been
-// changed. Samples and starts later than now_ms are left out. Returns 0, or -EINVAL with history
+// Read the JSON of weir_history_json. Every value is checked, because the file can be damaged or
+// edited. Samples and starts later than now_ms are left out. Returns 0, or -EINVAL with history
 // unchanged.
 int weir_history_parse(const json_t *json, uint64_t now_ms, struct weir_history *history);

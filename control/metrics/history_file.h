@@ -20,6 +20,6 @@ int weir_history_read(const char *directory, uint64_t now_ms, struct weir_histor
 	char *why, size_t why_bytes);
 
 // Writes json, the result of weir_history_json, to the file. The file is replaced atomically: if
-// the process is killed, it has the old or the new content. Returns 0, or negative errno with one
-// line in why.
+// the process is killed, the file has the old or the new content. Returns 0, or negative errno with
+// one line in why.
 int weir_history_write(const char *directory, const json_t *json, char *why, size_t why_bytes);

@@ -48,8 +48,8 @@ static int open_socket(const struct weir_metrics_options *options, struct weir_l
 	return fd;
 }
 
-// If started as root, changes to an unprivileged user, and to a group that may read from
-// weir-control. This also drops all capabilities, because an HTTP server needs none.
+// If started as root, changes to an unprivileged user, which drops all capabilities, and to a group
+// that has read access to weir-control. An HTTP server needs no capabilities.
 static int drop_privileges(const struct weir_metrics_options *options, struct weir_log *log) {
 	char why[WHY_BYTES] = "";
 	uid_t uid;

@@ -2,8 +2,8 @@
 //
 // Request checks: decide which requests are served. The owner of another web site can make the host
 // name of that site resolve to the address of this server, so that a browser sends requests for
-// that site to this server (DNS rebinding). Therefore the host in a request must be an address,
-// localhost, or a name that the operator has allowed.
+// that site to this server (DNS rebinding). To prevent DNS rebinding, the host in a request must be
+// an address, localhost, or a name that the operator has allowed.
 //
 // Threads: any; no shared state.
 #pragma once

@@ -146,8 +146,8 @@ static enum MHD_Result see(
 	return MHD_YES;
 }
 
-// Checks a request, and sends an error response if it is refused. Returns true if it is refused;
-// *ret is then the value that the handler must return.
+// Returns whether a request is refused. If so, sends an error response, and *ret is the value that
+// the handler must return.
 static bool is_refused(struct weir_server *server, struct MHD_Connection *connection,
 	const char *method, enum MHD_Result *ret) {
 	struct seen seen = {.hosts = 0};
@@ -219,8 +219,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 // --- connections ------------------------------------------------------------------------------
 
 // Called by libmicrohttpd when a connection is opened and when it is closed. *slot_of: the slot of
-// the connection. The slot is released before the descriptor is closed. Otherwise
-// weir_server_second could shut down a new connection with the same descriptor.
+// the connection. The slot is released before the descriptor is closed, so that weir_server_second
+// cannot shut down a new connection with the same descriptor.
 static void note_connection(void *context, struct MHD_Connection *connection, void **slot_of,
 	enum MHD_ConnectionNotificationCode code) {
 	const union MHD_ConnectionInfo *info =

@@ -5,13 +5,14 @@
 //
 // Guarantees:
 //   H1 memory is bounded. There are at most WEIR_SERVER_CONNECTIONS connections at a time, each
-//      with one request of at most WEIR_SERVER_REQUEST_BYTES and one document. Requests within
-//      the same second share a document. If a client is slow, an older document stays in memory
-//      until the client's connection is closed.
-//   H2 a connection is closed after WEIR_SERVER_CONNECTION_MS, or up to a second later. While more
-//      than WEIR_SERVER_CROWDED connections are open, a connection without a complete request is
-//      closed after WEIR_SERVER_SILENT_MS, or up to a second later. A request to weir-control that
-//      takes longer delays this until the request ends.
+//      with one request of at most WEIR_SERVER_REQUEST_BYTES and one document. Requests share a
+//      document while it is cached (documents.h). If a client is slow, an older document stays in
+//      memory until the client's connection is closed.
+//   H2 a connection is closed after WEIR_SERVER_IDLE_S without traffic, and at most a second after
+//      it is WEIR_SERVER_CONNECTION_MS old. While more than WEIR_SERVER_CROWDED connections are
+//      open, a connection without a complete request is closed at most a second after it is
+//      WEIR_SERVER_SILENT_MS old. A pending request to weir-control delays the close until the
+//      request ends.
 //   H3 other web sites cannot read, embed or execute the content in a browser (request_check.h).
 //
 // Threads: one thread serves all connections; while it waits for weir-control, no connection is

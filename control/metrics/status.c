@@ -15,10 +15,10 @@ static json_t *last_of(const json_t *list) {
 	return last;
 }
 
-// Returns whether the page shows an entry of the audit list. The page shows changes that may affect
-// which backends get traffic, except canaries, which the health history contains, and refused
-// reloads. Other entries, for example about deleted flows and captures, contain addresses of
-// clients and are not shown.
+// Returns whether the page shows an entry of the audit list. The page shows refused reloads, and
+// changes of services, VIPs, backends, hosts, weights and stealing. Canaries are not listed,
+// because the health history contains them. Other entries, for example about deleted flows and
+// captures, are not listed, because they can contain addresses of clients.
 static bool is_listed(const json_t *entry) {
 	static const char *const commands[] = {"backend.drain", "backend.ready",
 		"backend.maintenance", "config.reload", "host.drain", "host.maintenance",
