@@ -120,8 +120,8 @@ static int refuse_file(const struct weir_cli *cli, const char *name, const char 
 }
 
 // Refuse to write to a terminal or, without --force, over an existing regular file. Called before
-// the capture starts; the file is opened only after the start. Without --force, a file that another
-// process has created by then is not overwritten.
+// the capture starts. After the start, open_file opens the file; without --force, open_file does
+// not overwrite a file that another process has created in the meantime.
 static int check_file(const struct weir_cli *cli, const char *name) {
 	struct stat status;
 
@@ -285,7 +285,7 @@ static int write_packets(struct output *output, json_t *packets) {
 		r = most == 0 || output->packets < most ? write_packet(output, packet) : 0;
 		if (r) {
 			if (output->whole >= 0 && ftruncate(fileno(output->file), output->whole)) {
-				output->whole = -1; // reported below, like earlier failures
+				output->whole = -1; // the incomplete block stays in the file
 			}
 			return refuse_file(output->cli, output->name, strerror(-r));
 		}

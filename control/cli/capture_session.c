@@ -59,8 +59,8 @@ int weir_capture_session_begin(
 		goto free_capture;
 	}
 	capture->began_ms = weir_monotonic_ms();
-	// --timeout is the maximum time to wait for a weir-control that hangs. A capture.read may
-	// also wait for packets, for up to READ_WAITS_MS, so this time is added.
+	// --timeout is the maximum time to wait for a weir-control that hangs. capture.read also
+	// waits up to READ_WAITS_MS for packets, so the timeout of a call is the sum of both times.
 	weir_client_set_timeout(cli->client, cli->options->timeout_ms + READ_WAITS_MS);
 	*ret = capture;
 	return WEIR_CLI_DONE;
@@ -77,8 +77,8 @@ void weir_capture_session_free(struct weir_capture_session *capture) {
 		return;
 	}
 	if (capture->signals >= 0) {
-		// Discard signals that have ended the capture, or that arrived after its end. They
-		// would terminate weirctl when signals are unblocked.
+		// Discard signals that have ended the capture, or that arrived after its end:
+		// pending signals would terminate weirctl when signals are unblocked.
 		while (read(capture->signals, &info, sizeof(info)) == sizeof(info)) {
 		}
 		close(capture->signals);
@@ -112,9 +112,9 @@ static int send_command(struct weir_capture_session *capture, const char *comman
 	return r;
 }
 
-// Pause before a request, unless weir-control has more packets. capture.read returns as soon as
-// there is one packet. Without the pause, each packet would have its own reply when packets are
-// rare, and weir-control would use more CPU time.
+// Pause before each request but the first, unless weir-control has more packets. capture.read
+// returns as soon as there is one packet. Without the pause, each packet would have its own reply
+// when packets are rare, and weir-control would use more CPU time.
 static void gather(struct weir_capture_session *capture) {
 	if (capture->last != NULL && !json_is_true(json_object_get(capture->last, "more"))) {
 		weir_capture_session_pause(capture, GATHER_MS);

@@ -17,7 +17,7 @@ int weir_capture_session_begin(
 	struct weir_cli *cli, const json_t *request, struct weir_capture_session **ret);
 void weir_capture_session_free(struct weir_capture_session *capture); // NULL is allowed
 
-// Returns the names of the dataplane's ports. They are valid until weir_capture_session_free.
+// Returns the names of the dataplane's ports, valid until weir_capture_session_free.
 json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 
 // Read the packets since the last call. *ret_packets: an array, valid until the next call. Waits up

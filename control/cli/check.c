@@ -77,8 +77,8 @@ static void warn_keys(const struct weir_config *config, struct weir_config_error
 	(void)weir_config_add_warning(found, &warning); // out of memory: no warning
 }
 
-// Gets the user and groups of the user of weir-control. Returns false if this host has no such
-// user, or if the user is in more groups than there is room for.
+// Gets the user ID and the group IDs of the user of weir-control. Returns false if this host has no
+// such user, or if the user is in more than WEIR_READABLE_GROUPS groups.
 static bool control_ids(struct weir_reader_ids *ret) {
 	const struct passwd *weir = getpwnam(WEIR_USER_DEFAULT);
 	int groups = WEIR_READABLE_GROUPS;

@@ -36,8 +36,8 @@ static int show_result(
 	return incomplete ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
-// If a weir-control with another --run-dir is running, overwrite the message in why with a message
-// that names this directory. Returns why.
+// If a weir-control is running, in this or another run directory, overwrite the message in why with
+// a message that explains why weirctl cannot reach it. Returns why.
 static const char *explain_absence(const struct weir_cli *cli, int error, char *why, size_t bytes) {
 	struct weir_processes found;
 	char text[512];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weirctl without main(): parses a command line, runs the command, and returns the exit status.
-// Tests also call it.
+// Tests also call weir_cli_main.
 #pragma once
 
 #include <stdio.h>

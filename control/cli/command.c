@@ -136,8 +136,8 @@ static bool is_alive(const struct weir_cli *cli) {
 	return alive;
 }
 
-// Print why weir-control has not answered. If a walk over the flow tables takes longer than the
-// timeout, weir-control may still be working.
+// Print why weir-control has not answered. After the timeout of a walk over tables, frees the
+// client, and sets cli->walks_on if weir-control answers on a new connection.
 static void print_no_answer(struct weir_cli *cli, int error, const char *why) {
 	if (error == -ETIMEDOUT && cli->walk != NULL) {
 		weir_client_free(cli->client); // unusable after the timeout

@@ -57,8 +57,8 @@ static void ask_control(
 	}
 }
 
-// Read the configuration that weir-dataplane wrote into its run directory; it has no services.
-// Returns the configuration, owned by the caller, or NULL if it is unknown.
+// Read the configuration, without services, that weir-dataplane wrote into its run directory.
+// Returns the configuration, owned by the caller, or NULL if the configuration is unknown.
 static struct weir_config *read_running(
 	const struct weir_cli *cli, const char *root, const json_t *version) {
 	const char *epoch =

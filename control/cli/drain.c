@@ -162,7 +162,7 @@ static void show_progress(struct wait *wait, const json_t *row) {
 		reason_text(drain, reason, sizeof(reason)), used_text(row, used, sizeof(used)));
 	if (wait->terminal) {
 		rewrite(wait->cli->out, line);
-	} else if (changed && wait->looks % 2 == 0) { // prints at most one line a second
+	} else if (changed && wait->looks % 2 == 0) { // prints a line at most in every second poll
 		fprintf(wait->cli->out, "%s\n", line);
 		wait->shown = flows;
 		snprintf(wait->reason, sizeof(wait->reason), "%s", waits_for(drain));
@@ -496,7 +496,7 @@ void weir_drain_show_host(const struct weir_cli *cli, json_t *host) {
 			out_of_use);
 	}
 	fprintf(cli->out, "%s\n", removed_text(host, removed, sizeof(removed)));
-	if (json_object_get(host, "warnings") != NULL) { // of "host drain"
+	if (json_object_get(host, "warnings") != NULL) { // only results of "host drain" have them
 		weir_show_warnings(cli->out, host);
 	} else if (json_array_size(in_use) > 0) {
 		fprintf(cli->out,

@@ -144,8 +144,8 @@ static void write_ip(struct rest *rest, const struct ip *ip, char *buffer, size_
 	}
 }
 
-// Skip the Ethernet header and VLAN tags. Returns the EtherType after them, or -1 if a header is
-// incomplete.
+// Skip the Ethernet header and VLAN tags. Returns the EtherType after them, -1 if the Ethernet
+// header is incomplete, or the EtherType of a VLAN tag that is incomplete.
 static int skip_ethernet(struct rest *rest) {
 	uint32_t type;
 

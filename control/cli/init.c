@@ -99,8 +99,9 @@ static char *read_table(const char *path) {
 	return weir_text_file_read(path, TABLE_MOST, &text, &bytes) == 0 ? text : NULL;
 }
 
-// Read the MTU of the interface. It becomes "mtu" of the port, because weir-dataplane sets the MTU
-// of the interface to that value.
+// Returns the value for "mtu" of the port, to which weir-dataplane sets the MTU of the interface:
+// the current MTU of the interface, limited to the range that AF_XDP allows; 1500 if the MTU is
+// unknown.
 static uint32_t read_mtu(const char *interface) {
 	char path[64], *text;
 	unsigned long mtu = 1500;

@@ -17,7 +17,7 @@
 
 #define HOUR_MS 3600000
 #define WEEK_MS 604800000
-#define CLIENTS_MAX 65536 // as of instance.clients in the configuration
+#define CLIENTS_MAX 65536 // the maximum of instance.clients in the configuration
 
 #define FIELD(member) WEIR_OPTION_FIELD(struct weir_cli_options, member)
 

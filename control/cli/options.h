@@ -23,7 +23,8 @@ enum weir_cli_option {
 	WEIR_CLI_DOCTOR = 1 << 8, // --config, --root
 	WEIR_CLI_TOP = 1 << 9, // --once, --interval, --sort
 	WEIR_CLI_FLOWS = 1 << 10, // --backend, --worker, --state, --client, --limit
-	WEIR_CLI_CAPTURE = 1 << 11, // weir_cli_capture, --backend, --client, --duration, --rate
+	// struct weir_cli_capture, --backend, --client, --duration, --rate
+	WEIR_CLI_CAPTURE = 1 << 11,
 	WEIR_CLI_TRACE = 1 << 12, // --packets, --duration
 	WEIR_CLI_CANARY = 1 << 13, // struct weir_cli_canary except --promote, --rollback; --dry-run
 	WEIR_CLI_CANARY_STOP = 1 << 14, // --promote, --rollback
@@ -94,7 +95,7 @@ struct weir_cli_options { // strings are constants, or point into argv or the en
 	int worker; // worker whose flows are listed; -1 = any
 	int limit; // maximum number of flows to list; 0 = no limit
 	const char *report; // file for the notes of an import; NULL or "-" = standard error
-	const char *id; // lines of keepalived that begin with @NAME are used; NULL = none
+	const char *id; // NAME: the import uses keepalived lines that begin with @NAME; NULL = none
 	const char *config; // configuration file for doctor; NULL = default
 	const char *root; // directory with another machine's files; NULL = this machine
 	struct weir_cli_preview preview;

@@ -9,7 +9,7 @@
 #include "show.h"
 
 #define CELL 256
-// Connections per second, as in weir-control.
+// Limits of --rate in connections per second; weir-control has the same limits.
 #define RATE_LEAST 0.2
 #define RATE_MOST 1000
 

@@ -35,8 +35,8 @@ uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line on a screen of this width, over the previous text. If the line is too long, ">"
 // replaces all words and numbers that do not fit completely.
 void weir_show_line(FILE *out, const char *line, size_t bytes, uint32_t columns);
-// Returns whether the command line named one object and the result has one row. Such an object is
-// shown with all details.
+// Returns whether the command line named one object and the result has one row: callers then show
+// all details of the object.
 bool weir_show_is_single(const struct weir_cli *cli, const json_t *rows);
 // Group rows by service. Services are in the order of their first rows; the order of the rows of a
 // service does not change. Returns a new array of the same objects, owned by the caller.
@@ -78,7 +78,7 @@ void weir_show_flow_lookup(const struct weir_cli *cli, json_t *result);
 void weir_show_steals(const struct weir_cli *cli, json_t *result);
 void weir_show_flow_count(const struct weir_cli *cli, json_t *result);
 void weir_show_workers(const struct weir_cli *cli, json_t *result);
-// Print the workers. Returns WEIR_CLI_REFUSED if a worker is stalled.
+// Print the workers. Returns enum weir_cli_exit: WEIR_CLI_REFUSED also if a worker is stalled.
 int weir_worker_show_run(struct weir_cli *cli, const struct weir_cli_command *command);
 void weir_show_stealing(const struct weir_cli *cli, json_t *result);
 void weir_show_ports(const struct weir_cli *cli, json_t *result);

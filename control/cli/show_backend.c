@@ -49,8 +49,8 @@ static void add_drain(char *notes, size_t *used, const json_t *drain) {
 	}
 }
 
-// Add a note if the agent does not answer, or is not probed because its keys are missing: the load
-// and the state of its server are then unknown.
+// Add a note if the agent does not answer, or is not probed because weir-control has no keys: the
+// load and the state of the server are then unknown.
 static void add_agent(char *notes, size_t *used, const json_t *row) {
 	const char *state = json_string_value(json_object_get(row, "agent"));
 	const json_t *age = json_object_get(row, "agent_age_ms");
@@ -155,8 +155,8 @@ static bool is_other_text(const json_t *value, const char *text) {
 	return json_is_string(value) && strcmp(json_string_value(value), text) != 0;
 }
 
-// Returns whether a backend gets new flows although it is not ready, not healthy, or ejected. This
-// is possible only in panic mode.
+// Returns whether a backend gets new flows although the backend is not ready, not healthy, or
+// ejected, which is possible only in panic mode.
 static bool is_used_in_panic_mode(const json_t *row) {
 	return json_is_true(json_object_get(row, "in_selection")) &&
 	       (is_other_text(json_object_get(row, "admin"), "ready") ||
@@ -437,8 +437,8 @@ static void show_notes(FILE *out, const json_t *rows) {
 	json_decref(noted);
 }
 
-// On a terminal, the name of a service is shown only in its first row. Otherwise each row has the
-// name.
+// With a width, only the first row of a service has the name of the service; with width 0, each row
+// has the name.
 void weir_show_backends_within(FILE *out, json_t *all, uint32_t width) {
 	static const struct weir_show_choice choices[] = {
 		{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 0},

@@ -42,7 +42,7 @@ static const char *full_name(const json_t *row, const char *key, char *text, siz
 }
 
 void weir_show_add_labels(const json_t *backends, const char *key) {
-	json_t *several = json_object(), *row; // full names that occur more than once
+	json_t *several = json_object(), *row; // {full name: whether it occurs more than once}
 	char full[256];
 	size_t i;
 

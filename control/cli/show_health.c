@@ -10,8 +10,8 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Write the state that the backend announces; "" if there is none. Also writes "" if a health check
-// fails, because the backend's state then depends on the check.
+// Write the state that the backend announces; "" if it announces none or "ready". Also writes "" if
+// the last health check failed, because the backend's state then depends on the check.
 static void describe_word(const json_t *row, char *to, size_t bytes) {
 	const char *word = json_string_value(json_object_get(row, "word"));
 	const char *why = json_string_value(json_object_get(row, "why"));

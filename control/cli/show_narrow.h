@@ -10,7 +10,7 @@ struct weir_show_choice {
 	struct weir_show_column column;
 	const char *plain; // hide the column if every cell has this value; NULL = never
 	// If the table is too wide, the columns with the lowest value of spare are hidden first.
-	// Columns with spare 0 are never hidden.
+	// Columns with spare 0 are never hidden because of the width.
 	uint8_t spare;
 };
 
@@ -22,20 +22,20 @@ uint32_t weir_show_width(FILE *out);
 uint32_t weir_show_least_width(
 	const json_t *rows, const struct weir_show_choice *choices, uint32_t count);
 
-// Print rows like weir_show_table. all: all rows of the list; rows: the rows to print. The columns
-// are chosen so that every row in `all` fits into width, so they do not change while scrolling.
-// width: 0 = unlimited.
+// Print rows as a table (weir_show_table). all: all rows of the list; rows: the rows to print.
+// Chooses columns with which every row in `all` fits into width, if possible, so that the columns
+// do not change while scrolling. width: 0 = unlimited.
 void weir_show_fitted(FILE *out, const json_t *all, const json_t *rows,
 	const struct weir_show_choice *choices, uint32_t count, const char *nothing,
 	uint32_t width);
 
-// Print a list. If `out` is a terminal, the columns are chosen to fit its width. Otherwise all
-// columns are printed, as by weir_show_table.
+// Print a list. If `out` is a terminal, chooses columns that fit into the width of the terminal. If
+// not, prints all columns.
 void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing);
 
-// Print like weir_show_table, but hide columns so that the table fits into width, if possible.
-// width: 0 = unlimited. The names of columns that are hidden because of the width are printed below
-// the table.
+// Print a table (weir_show_table), but hide columns so that the table fits into width, if possible.
+// width: 0 = unlimited. Prints the names of columns that are hidden because of the width below the
+// table.
 void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing, uint32_t width);

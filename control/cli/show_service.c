@@ -71,7 +71,7 @@ static json_t *some_binds(const json_t *binds, uint32_t width) {
 }
 
 // Returns the rows of the table, owned by the caller. If `out` is a terminal, a row shows only as
-// many binds as fit into their column.
+// many binds as fit into a third of the width of the terminal.
 static json_t *rows_for(FILE *out, const json_t *services) {
 	const uint32_t width = weir_show_width(out);
 	json_t *rows = json_array(), *service;

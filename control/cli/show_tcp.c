@@ -8,8 +8,9 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Add a number times `scale` to a row as text, with three significant digits, but at most four
-// decimals, and without an exponent: "0.0421", "20.1", "1830". Adds nothing if it is no number.
+// Add a number times `scale` to a row as text, with three significant digits (all digits above
+// 999), at most four decimals, and no exponent: "0.0421", "20.1", "1834". Adds nothing if value is
+// not a number.
 static void set_number(json_t *row, const char *key, const json_t *value, double scale) {
 	const double number = json_number_value(value) * scale;
 	const int digits = number > 0 ? 2 - (int)floor(log10(number)) : 1;

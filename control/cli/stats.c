@@ -201,8 +201,8 @@ void weir_stats_print_rates(FILE *out, const json_t *rates) {
 		{"DROPPED/S", "dropped", WEIR_SHOW_NUMBER},
 		{"FLOWS", "flows", WEIR_SHOW_NUMBER},
 		// Packets that a worker handed over to another worker are counted in RX-PACKETS/S,
-		// but this worker does not forward them. Without this column they would look like
-		// lost packets.
+		// but this worker does not forward them. Without this column, these packets would
+		// look lost.
 		{"HANDED-OVER/S", "handed_over", WEIR_SHOW_NUMBER},
 	};
 	static const struct weir_show_column services[] = {

@@ -11,8 +11,8 @@ int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command)
 // Computes the rates between two results of stats.show: {interval_ms, workers: {counter: per
 // second}, drops: {reason: per second}, ports: [...], services: [...], backends: [...]}. Other
 // values, such as gauges, are copied from `after`. The rate of a counter is null if the counter is
-// not in `before`, or has decreased because the dataplane restarted. The caller owns the result.
-// NULL = out of memory.
+// not in `before`, if it has decreased because the dataplane restarted, or if interval_ms is not
+// above 0. The caller owns the result. NULL = out of memory.
 json_t *weir_stats_rates(const json_t *before, const json_t *after);
 
 // Print the rates: the result of weir_stats_rates.

@@ -246,8 +246,8 @@ static void finish(json_t *status) {
 }
 
 // Returns the status in the reply of weir-control. If weir-control is not attached to
-// weir-dataplane, it has no information about forwarding, so weirctl examines weir-dataplane
-// itself.
+// weir-dataplane, the reply lacks the state of weir-dataplane, so weirctl determines this state and
+// replaces the reasons.
 static json_t *take_answer(const struct weir_cli_options *options, json_t *result) {
 	json_t *status = json_incref(result);
 

@@ -25,7 +25,7 @@ struct screen {
 	enum weir_top_sort sort;
 	bool help; // the help about keys is shown
 	int signals; // signalfd: termination, and changes of the terminal's size
-	int keys; // descriptor, or -1: standard input is not a terminal
+	int keys; // descriptor for keys; -1 = standard input is not a terminal, or has ended
 	struct termios before;
 	sigset_t mask_before;
 };
@@ -179,7 +179,7 @@ struct live {
 	struct weir_cli *cli;
 	struct screen screen;
 	struct samples samples;
-	json_t *view; // last view; before the first sample, a view without values
+	json_t *view; // last view; until the second sample, a view without values
 	struct weir_top_outage outage;
 };
 
@@ -302,8 +302,8 @@ static bool pass_time(struct live *live, int interval_ms) {
 
 // --- live ---------------------------------------------------------------------------------------
 
-// Timeouts of requests. They are shorter than the timeout of other commands, because no key is
-// handled while a request waits for its reply.
+// Timeouts of requests, shorter than the timeout of other commands, because top handles no key
+// while a request waits for its reply.
 #define CALL_MS 1000
 #define STATUS_MS 300
 

@@ -233,8 +233,8 @@ static json_t *clock_of(const char *when) {
 							    : json_stringn(when + 5, 11);
 }
 
-// Puts the source of an event of a backend before its reason, except for health checks, whose
-// reasons need none: "shed: done, 13 connections ended".
+// Puts the source of an event of a backend before its reason, such as "shed: done, 13 connections
+// ended". The reason of a health check gets no source.
 static void name_source(json_t *row) {
 	const char *source = text_of(row, "source"), *why = text_of(row, "why");
 
@@ -523,7 +523,8 @@ static void put_section(FILE *out, const struct section *section, const json_t *
 	put_line(out, rest, strlen(rest), screen->stale ? GREY : "", screen);
 }
 
-// Print the backends that fit. The last line shows how many backends above and below are not shown.
+// Print the backends that fit. If there are more and at least two lines for backends, the last line
+// shows how many backends above and below are hidden.
 static void put_backends(
 	FILE *out, const json_t *view, uint32_t lines, struct weir_top_screen *screen) {
 	json_t *all = json_object_get(view, "backends"), *rows = json_array(), *part;

@@ -8,7 +8,7 @@
 #include "duration.h"
 #include "trace_view.h"
 
-#define SILENT_MS 5000 // time without a packet after which weirctl prints a message
+#define SILENT_MS 5000 // time from the start after which weirctl reports that no packet arrived
 
 struct trace {
 	struct weir_cli *cli;
@@ -16,15 +16,16 @@ struct trace {
 	json_int_t most, shown;
 	int64_t last_ns; // time of the previous packet; 0 = none
 	struct weir_trace_known known;
-	// Version of the tables with which `known` was requested. If a packet was forwarded with
-	// another version, `known` is requested again.
+	// Version of the tables at the request of `known`. After a packet with another version, the
+	// trace requests `known` again.
 	json_int_t tables;
 	bool warned_silent;
 };
 
 // Request the row of a service or a backend with a show command. Returns NULL if there is no such
 // row, or on an error; the trace then lacks the lines about the service or the backend. An error of
-// weir_client_call also makes the connection unusable, so the next capture.read fails with it.
+// weir_client_call makes the connection unusable, so the next capture.read fails with the same
+// error.
 static json_t *request_row(
 	struct weir_cli *cli, const char *command, const char *service, const char *backend) {
 	json_t *request = json_pack(
@@ -47,7 +48,7 @@ static void forget(struct weir_trace_known *known) {
 	*known = (struct weir_trace_known){0};
 }
 
-// Request the rows of the packet's service and backend, if they are not known yet.
+// Request the rows of the packet's service and backend, unless trace->known has the current rows.
 static void look_up(struct trace *trace, const json_t *packet) {
 	const char *service = weir_captured_text(packet, "service");
 	const char *backend = weir_captured_text(packet, "backend");

@@ -100,8 +100,8 @@ struct weir_import_service {
 	bool left_out; // the service is left out, and a note with the reason was added
 	// The note about direct routing, or about NAT, was already added.
 	bool direct_noted, nat_noted;
-	// The weights of the backends differ. Weight 0 is ignored, because a server with weight 0
-	// gets no connections.
+	// The weights of the backends differ, or weights of a duplicate server were added up.
+	// Weight 0 is ignored, because a server with weight 0 gets no connections.
 	bool weights_differ;
 	json_int_t weight; // weight of the first backend whose weight is not 0; 0 = none
 	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit

@@ -111,8 +111,8 @@ json_t *weir_import_affinity(struct weir_import *import,
 	return affinity;
 }
 
-// Returns the order, addresses and weights of the servers as text. The scheduler sh depends only on
-// these properties of a service.
+// Returns the addresses and weights of the servers, in order, as text that the caller frees; NULL =
+// out of memory. The scheduler sh depends only on these properties of a service.
 static char *servers_of(const struct weir_import_service *service) {
 	json_t *servers = json_array();
 	const json_t *backend;

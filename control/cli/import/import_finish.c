@@ -13,7 +13,7 @@
 struct numbered {
 	json_t *note;
 	json_int_t line;
-	size_t file, place; // in source order
+	size_t file, place; // number of the file, in the order of the notes; index of the note
 };
 
 static int by_place(const void *a, const void *b) {
@@ -31,7 +31,7 @@ static int by_place(const void *a, const void *b) {
 	return left->place < right->place ? -1 : 1;
 }
 
-// Sort the notes by line, because some notes are added only at the end of a service.
+// Sort the notes by file and line, because some notes are added only at the end of a service.
 static void sort_notes(struct weir_import *import) {
 	size_t count = json_array_size(import->notes), i;
 	struct numbered *list = calloc(count + 1, sizeof(*list));

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// A part that is left out is first replaced by null, and removed only after the last error. Errors
-// identify parts by index, and the removal of a part changes the indexes of later parts.
+// A bind, backend or service that is left out is first replaced by null, and removed only after the
+// last error. Errors identify these parts by index, and a removal changes the indexes of later
+// parts.
 
 static struct weir_import_place place_of(const json_t *json) {
 	const char *file = json_string_value(json_object_get(json, "file"));

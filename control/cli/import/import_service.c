@@ -70,7 +70,8 @@ const char *weir_import_scheduler_policy(const char *name) {
 
 // --- names --------------------------------------------------------------------------------
 
-// Create a name that is not in `used` yet, and add the name to `used`.
+// Create a name that is not in `used` yet, and add the name to `used`. Returns 0, or -1 if out of
+// memory.
 static int take_name(json_t *used, const char *wanted, char ret[WEIR_CONFIG_NAME_BYTES]) {
 	char base[NAME_BYTES];
 	size_t bytes = 0;

@@ -268,8 +268,8 @@ static void note_settings(struct weir_import *import, const struct rule *rule) {
 	}
 }
 
-// Read the address and the persistence settings of a service. A service without an address is left
-// out.
+// Read the address and the persistence settings of a service. A service without an address that
+// Weir can use is left out.
 static void take_address(struct weir_import *import, const struct rule *rule, char letter,
 	struct weir_import_service *service) {
 	const char *text = rule->value[(unsigned char)letter];

@@ -198,7 +198,7 @@ static void set_regex(struct weir_import *import, const struct weir_keepalived_s
 	set_text(import, regex, check, "body_regex", text);
 }
 
-// Sets what the body must be or contain: of a digest and a regular expression the digest.
+// Sets the digest that the body must have, or else the regular expression that the body must match.
 static void read_body(
 	struct weir_import *import, const struct weir_keepalived_statement *url, json_t *check) {
 	const struct weir_keepalived_statement *digest = find_child(url, "digest");
@@ -434,8 +434,8 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
-// As make_check. If the service already uses another check, from an earlier server, adds only notes
-// of kind WEIR_IMPORT_ADJUST.
+// Calls make_check. If the service already uses another check, from an earlier server, keeps only
+// notes of kind WEIR_IMPORT_ADJUST.
 static json_t *make_own_check(struct weir_import *import, const struct checker *checker,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_defaults *given, const struct weir_keepalived_target *target) {

@@ -26,8 +26,8 @@ static bool is_checksum(const char *word) {
 	       strcmp(word, "remcsum") == 0;
 }
 
-// Returns NULL if keepalived accepts the options. Otherwise keepalived ignores them, and the result
-// is a text with the options that keepalived accepts.
+// Returns NULL if keepalived accepts the words of the options. If keepalived ignores the options,
+// returns a text with the options that keepalived accepts.
 static const char *read_options(
 	const struct weir_keepalived_statement *statement, struct tunnel *ret) {
 	for (unsigned int i = 2; i < statement->count; i++) {

@@ -9,7 +9,7 @@
 #include "config.h"
 #include "keepalived_private.h"
 
-#define WORD_BYTES 256 // of a word of a command, with its NUL
+#define WORD_BYTES 256 // bytes of a word of a command, with its NUL
 #define SECONDS_MOST 3600 // maximum timeout of a health check
 #define ADDRESS "{address}"
 #define TOO_LONG "a command of Weir has at most 32 words of 255 characters"

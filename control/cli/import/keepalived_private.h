@@ -33,9 +33,9 @@ const char *weir_keepalived_word(const struct weir_keepalived_statement *stateme
 // Write the statement as one line, for notes. A truncated line ends in "...". Returns buffer.
 const char *weir_keepalived_text(
 	const struct weir_keepalived_statement *statement, char *buffer, size_t bytes);
-// Parse seconds with a fraction into milliseconds. Raises a value above 0 to least_ms. Reduces a
-// value above one hour, the maximum of Weir, to one hour, and adds a note. If keepalived ignores
-// the value, adds a note and returns false; *ret_ms is then unchanged.
+// Parse seconds with a fraction into milliseconds. A value above 0 and below least_ms becomes
+// least_ms. A value above one hour, the maximum of Weir, becomes one hour, with a note. If
+// keepalived ignores the value, adds a note and returns false; *ret_ms is then unchanged.
 bool weir_keepalived_seconds(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, uint32_t least_ms, uint32_t *ret_ms);
 // Parse a whole number. If keepalived ignores the value, adds a note and returns false; *ret is
@@ -84,7 +84,7 @@ struct weir_keepalived_target { // target of a check
 	uint8_t protocol; // protocol of the VIP
 	uint16_t service_port; // port of the VIP; 0 = every port
 	uint16_t port; // port of the server; 0 = the port of the VIP
-	const json_t *used; // check that the service has of an earlier server, or NULL
+	const json_t *used; // check of an earlier server, which the service uses; NULL = none
 };
 // Choose one of the checkers of a real server, and convert it into a health check. Returns a new
 // reference, or NULL if Weir supports none of the checkers, or the port to check is unknown. Sets
@@ -99,8 +99,8 @@ bool weir_keepalived_is_checker(const char *keyword);
 bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
 	const struct weir_keepalived_statement *statement, json_t *check);
 
-// Returns the command of a MISC_CHECK, as an array of words, with {address} for the address of the
-// server. Returns NULL if Weir cannot run it, with the reason in *ret_why.
+// Returns the command of a MISC_CHECK, as a new array of words, with {address} for the address of
+// the server. Returns NULL if Weir cannot run the command, with the reason in *ret_why.
 json_t *weir_keepalived_command(const struct weir_keepalived_statement *checker,
 	const struct weir_address *server, const char **ret_why);
 // Reads a key that only a MISC_CHECK has into the health check. Returns false for other keys.

@@ -21,7 +21,7 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"hysteresis", NULL}, // modifies quorum; read_quorum() adds the note
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
-	{"sorry_server_inhibit", NULL}, // see inhibit_on_failure
+	{"sorry_server_inhibit", NULL}, // on_backend_down "keep", Weir's default, does the same
 	{"omega", SCRIPTS},
 	{"alpha", NULL}, // Weir always behaves in this way
 	{"no_alpha", NULL},
@@ -36,7 +36,7 @@ static const struct weir_keepalived_rest of_virtual[] = {
 	{"sh-fallback", NULL}, // Weir always behaves in this way
 	{"mh-fallback", NULL},
 	{"flag-1", NULL}, // another name for sh-fallback and mh-fallback
-	{"flag-3", NULL}, // no scheduler uses it
+	{"flag-3", NULL}, // no scheduler uses this flag
 	{"hashed", NULL},
 	{"snmp_name", NULL},
 	{"log_all_failures", NULL},
@@ -129,8 +129,8 @@ static void read_entry(struct weir_import *import, struct virtual *virtual,
 		return;
 	}
 	virtual->any_port |= port == 0;
-	// n also counts addresses that another service already has, and that are therefore skipped.
-	// Otherwise a wide range could add a note for each of its addresses.
+	// n also counts addresses that are skipped because another service already has them, so
+	// that a wide range cannot add a note for each of its addresses.
 	for (unsigned int n = 0; n < WEIR_IMPORT_BINDS_MAX &&
 				 json_array_size(virtual->service.binds) < WEIR_IMPORT_BINDS_MAX;
 		n++) {

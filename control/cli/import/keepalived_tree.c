@@ -11,13 +11,14 @@
 
 #define LINE_BYTES WEIR_KEEPALIVED_LINE_BYTES
 #define DEPTH_MAX 16 // maximum nesting depth of blocks; the file itself counts as one
-#define INCLUDES_MAX 8 // nesting depth of includes
+#define INCLUDES_MAX 8 // maximum nesting depth of includes
 #define FILES_MAX 1000
-#define LOOKS_MAX 4000 // attempts to open included files, successful or not
+#define LOOKS_MAX 4000 // maximum number of attempts to open included files
 #define BYTES_MAX (64u << 20) // maximum bytes of all included files together
 #define NUMBER_MOST 1000000000 // maximum of the numbers in a sequence (~SEQ)
-#define EXPANSIONS_MAX 8 // nesting depth of definitions
-#define EXPANDED_MAX 100000 // lines that use a definition, or come from a definition
+#define EXPANSIONS_MAX 8 // maximum nesting depth of definitions and sequences
+// Maximum number of lines that use a definition, or come from a definition or a sequence.
+#define EXPANDED_MAX 100000
 
 struct chunk { // one allocation; all chunks are freed with the tree
 	struct chunk *next;
@@ -373,8 +374,8 @@ static void expand(
 
 static void read_line(struct reader *reader, const char *line, unsigned int depth);
 
-// Count a line that uses a definition or comes from a definition. Returns whether there are more
-// than EXPANDED_MAX such lines.
+// Count a line that uses a definition, or comes from a definition or a sequence. Returns whether
+// there are more than EXPANDED_MAX such lines; if so, adds an error.
 static bool is_too_much(struct reader *reader) {
 	if (reader->expanded < EXPANDED_MAX) {
 		reader->expanded++;
@@ -473,8 +474,8 @@ static bool read_sequence(const char *text, struct sequence *ret) {
 	       (!ret->hexadecimal || (ret->first >= 0 && ret->last >= 0));
 }
 
-// If a line begins with a sequence, read the rest of the line once for each number. Returns false
-// if the sequence is invalid or nested too deep.
+// Read the rest of a line that begins with a sequence, once for each number of the sequence.
+// Returns false if the sequence is invalid or nested too deep.
 static bool repeat(struct reader *reader, const char *line, unsigned int depth) {
 	struct weir_keepalived_expansion *expansion = malloc(sizeof(*expansion));
 	size_t bytes = strcspn(line, ")");

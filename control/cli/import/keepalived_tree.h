@@ -2,8 +2,8 @@
 //
 // Parses the text of a keepalived.conf into a tree of statements. Handles includes, conditions
 // (@id), definitions ($NAME, also on several lines), sequences (~SEQ), comments and quotes. Does
-// not interpret statements, with one exception: if a virtual_server begins inside another block,
-// the "}" of that block is missing.
+// not interpret statements, with one exception: a virtual_server ends all open blocks, because
+// their "}" is missing.
 //
 // Threads: any; no shared state. The caller reads the files.
 #pragma once
