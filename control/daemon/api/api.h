@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API server: newline-delimited JSON over the control socket (docs/reference/control-api.md). It
-// implements the protocol, not the commands: each request is passed to one handler, which replies
-// immediately or later.
+// API server: newline-delimited JSON over the control socket (docs/reference/control-api.md). The
+// server implements the protocol, not the commands: it passes each request to one handler, which
+// replies immediately or later.
 //
 // Threads: the thread of the event loop. Never blocks the loop.
 // Guarantees:
@@ -33,8 +33,8 @@
 
 #include "api_rights.h"
 
-// Maximum length of a request without its newline. It is large enough for the longest path of a
-// file, even if every character is escaped.
+// Maximum length of a request without its newline, large enough for the longest path of a file,
+// even if every character is escaped.
 #define WEIR_API_LINE_BYTES (32u << 10)
 // A line with more commas and opening brackets outside strings than this is not a valid request.
 #define WEIR_API_VALUES_MAX 64
@@ -97,9 +97,9 @@ void weir_api_on_disconnect(
 // Returns whether the client is still connected, even if it does not read its replies.
 bool weir_api_is_connected(const struct weir_api_call *call);
 
-// Sets the reason why some changes are not published; NULL = all changes are published. A
-// successful answer will contain the reason. change: true if one of these changes is the change of
-// this call.
+// Sets the reason why some changes are not published; NULL = there is none
+// (weir_daemon_unpublished). A successful answer will contain the reason. change: true if one of
+// these changes is the change of this call.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
 // Sets a function that is called once when the call is answered, before the memory of the call is
 // released. code: the error code; NULL = success. text: the error message; or, after success, the

@@ -26,7 +26,7 @@ struct rows { // the rows of one answer
 	uint16_t service; // the only service of the answer, or WEIR_SERVICE_NONE
 	struct weir_source_count *sums; // by service
 	struct weir_api_order *services, *order; // the services; the backends of all services
-	uint32_t at, next; // indexes in these orders
+	uint32_t at, next; // next indexes in `services` and in `order`
 	bool at_backends; // the list of backends has begun
 };
 

@@ -12,7 +12,7 @@
 enum weir_api_affinity {
 	WEIR_API_AFFINITY_NONE,
 	WEIR_API_AFFINITY_HASH, // the hash of the client's address selects the backend
-	WEIR_API_AFFINITY_TABLE, // the affinity table has the backends of clients
+	WEIR_API_AFFINITY_TABLE, // the affinity table stores the backend of each client
 };
 
 // Returns the affinity of a service with its policy in effect. *ret_state: the state of the
@@ -20,13 +20,13 @@ enum weir_api_affinity {
 enum weir_api_affinity weir_api_affinity_of(
 	const struct weir_tables *tables, uint16_t service, struct weir_service_state *ret_state);
 
-// Finds a service like weir_api_find_service; also fails the call if the service has no affinity.
-// deletes: the call deletes entries, so also fails it if the policy is maglev. *ret_state: as for
+// Calls weir_api_find_service, and also fails the call if the service has no affinity. deletes: the
+// call deletes entries, so that policy maglev is an error, too. *ret_state: see
 // weir_api_affinity_of.
 int weir_api_find_affinity(struct weir_daemon *daemon, struct weir_api_call *call, bool deletes,
 	struct weir_service_state *ret_state);
-// Fails a call that would delete entries of a service whose affinity has none: its policy is
-// maglev, or the dataplane has no affinity table.
+// Fails a call that would delete the affinity entries of a service without such entries: its policy
+// is maglev, or the dataplane has no affinity table.
 void weir_api_affinity_by_hash(
 	const struct weir_daemon *daemon, struct weir_api_call *call, uint16_t service);
 // Answers affinity.clear. backend: name, or NULL. client: prefix, or NULL.

@@ -40,13 +40,13 @@ struct summary {
 				 // active_flows and open_flows
 	bool lost; // a reload took binds away from some of the selected services
 	struct weir_drain_sum drains; // the drains of the services that have drained binds
-	uint64_t until_ns; // the latest deadline of these drains, even if it has passed
-	bool endless; // at least one of these drains has no deadline
+	uint64_t until_ns; // the latest deadline in `drains`, even if it has passed
+	bool endless; // at least one drain in `drains` has no deadline
 	uint64_t active_flows, open_flows; // 0 if no dataplane is attached
 	// number of services that a reload removed from the VIP and that have open flows, or may
 	// have open flows because no dataplane is attached
 	uint32_t removed;
-	json_t *names; // names of the first of these services, or NULL
+	json_t *names; // names of the first NAMES_MOST of the `removed` services, or NULL
 };
 
 static const struct weir_address *address_of(const struct selected *selected) {
@@ -195,10 +195,10 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 	struct weir_share_counters counters = weir_sum_service(daemon->segment, state->id);
 	const uint64_t until_ns = sum->endless ? 0 : sum->until_ns;
 	const bool over = until_ns != 0 && weir_daemon_now_ns() >= until_ns;
-	// A worker that still uses the tables from before the removal can begin a flow, even if
-	// there are no open flows now.
 	const bool has_flows = daemon->segment == NULL || counters.open_flows > 0;
 
+	// A worker that still uses the tables from before the removal can begin a flow, even if
+	// there are no open flows now.
 	if (daemon->segment != NULL && counters.open_flows == 0 &&
 		weir_tables_counts_drains(daemon->tables, moves)) {
 		return;

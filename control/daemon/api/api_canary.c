@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. canary.plan shows
-// the share of each step: it replays flows with random hashes and the weights of the step. It
+// the share of each step: it replays flows with random hashes and the weight of the step. It
 // replays as many flows as began in the last minute, at most FLOWS_MOST.
 #include "api_canary.h"
 

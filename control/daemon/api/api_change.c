@@ -2,8 +2,8 @@
 //
 // API handlers that change the state of a backend: backend.drain, backend.ready,
 // backend.maintenance, weight.set. A change is published before the reply is sent, so that it
-// applies to the next packet. If publishing fails, the reply reports that the change is not
-// published yet.
+// applies to the next packet. If publishing to an attached dataplane fails, the reply reports that
+// the change is not published yet.
 #include "api_change.h"
 
 #include <errno.h>
@@ -152,8 +152,8 @@ static void answer(struct weir_daemon *daemon, struct weir_api_call *call, uint1
 }
 
 // Lists a backend, and then the removed backends of the same service that have the same name but
-// another address. found: set to the number of these. The caller frees the list. Returns NULL if
-// out of memory.
+// another address. *found: number of removed backends in the list. The caller frees the list.
+// Returns NULL if out of memory.
 static uint16_t *with_former(const struct weir_daemon *daemon, uint16_t id, uint32_t *found) {
 	const uint16_t service = weir_tables_backend_service(daemon->tables, id);
 	const char *name = weir_tables_backend_name(daemon->tables, id);

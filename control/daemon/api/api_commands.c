@@ -121,7 +121,7 @@ static const struct command commands[] = {
 	{"flow.count", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_count,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"flow.lookup", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_lookup, {FLOW_ARGUMENTS}},
-	// These commands require CHANGE, because they show all clients, and use CPU time of the
+	// flow.list requires CHANGE, because it shows all clients, and uses CPU time of the
 	// workers.
 	{"flow.list", CHANGE, WEIR_API_AUDIT_SERVICE, weir_api_flow_list,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT),

@@ -7,8 +7,8 @@
 #include "change_costs.h"
 #include "daemon.h"
 
-// Fail the call, because the configuration file has errors. The answer names the file and lists the
-// errors.
+// Fails the call, because the configuration file cannot be used. The answer names the file and
+// lists its errors.
 static void fail_plan(
 	struct weir_api_call *call, const struct weir_reload_plan *plan, const char *why) {
 	weir_api_fail_with(call, WEIR_API_REFUSED,

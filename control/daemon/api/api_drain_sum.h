@@ -35,8 +35,8 @@ void weir_drain_sum_add(
 // drain is in progress.
 uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
 // Returns the summary in the format of weir_json_drain, owned by the caller; null if there is no
-// drain. Its phase is the first of DRAINING, KEPT, DROPPED and DRAINED that at least one of the
-// drains has.
+// drain. The phase in the summary is the first of DRAINING, KEPT, DROPPED and DRAINED that at least
+// one of the drains has.
 json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tables *tables);
 // Appends the time until the deadline of a drain to the text in value, a buffer of
 // WEIR_AUDIT_VALUE_BYTES. until_ns: CLOCK_MONOTONIC; if it is 0 (none) or has passed, nothing is

@@ -30,7 +30,7 @@ struct lookup { // a request in progress
 struct verdict { // the combined answers of the workers
 	bool has_backend, has_chosen;
 	struct weir_backend_state backend; // backend of the flow
-	// backend that a new flow would get, as in `response` of struct weir_lookup_result
+	// backend that a new flow would get (`response` of struct weir_lookup_result)
 	struct weir_backend_state chosen;
 	bool subsets; // the flow is not in a flow table, and each worker has its own subset
 	bool by_worker; // the backend for a new flow depends on the worker (only with subsets)
@@ -144,7 +144,8 @@ static void explain_selection(const struct weir_lookup_result *result,
 							       : "for each datagram");
 }
 
-// Appends to `why` how the backend of a new flow, or of a datagram, is selected, and its name.
+// Appends to `why` how the backend of a new flow, or of a datagram, is selected, with its weight if
+// the service uses slots, and whether panic mode applies.
 static void explain_choice(const struct weir_lookup_result *result, const struct verdict *verdict,
 	const struct weir_service_state *service, char *why) {
 	const struct weir_backend_state *chosen = &verdict->chosen;
@@ -252,8 +253,8 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		weir_removal_text(service, then));
 }
 
-// If new flows met the connection limit of the service in the last minute, appends this to `why`:
-// the next new flow may be dropped, or get a backend other than the backend of its slot.
+// If every backend was at max_active_flows for a new flow in the last minute, appends to `why` what
+// happens to such flows: they are dropped, or go to a backend at its limit.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
@@ -325,8 +326,8 @@ static void judge(const struct weir_tables *tables, const struct weir_lookup_res
 					response->flow.entry == WEIR_SOURCE_ENTRY_NO_TABLE)));
 }
 
-// Returns the name of the service that has the destination. If no service has it, returns the
-// service of the flow that was found, or NULL if no flow was found.
+// Returns the name of the service that has the destination. If no service has the destination,
+// returns the service of the flow that was found, or NULL if no flow was found.
 static const char *service_name(const struct weir_tables *tables,
 	const struct weir_lookup_result *result, const struct verdict *verdict) {
 	const char *name = weir_tables_service_name(tables, verdict->service);

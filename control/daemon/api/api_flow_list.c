@@ -134,8 +134,8 @@ static void send_query(struct weir_daemon *daemon, struct weir_api_call *call,
 	}
 }
 
-// Reads the argument `state`: the state of the flows to list. Without it, flows in all states are
-// listed. *ret_states: bit set. On an error, fails the call and returns false.
+// Reads the argument `state`: the state of the flows to list. Without this argument, flows in all
+// states are listed. *ret_states: bit set. On an error, fails the call and returns false.
 static bool read_state(struct weir_api_call *call, uint8_t *ret_states) {
 	const char *text = weir_api_text(call, "state");
 

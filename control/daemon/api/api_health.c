@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler health.history, which lists the health changes of backends.
+// API handler health.history, which lists the health changes and the events of backends and
+// services.
 #include <errno.h>
 #include <string.h>
 
@@ -43,7 +44,7 @@ static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	return weir_api_text(call, "service") != NULL && weir_api_find_service(daemon, call) < 0;
 }
 
-// Handler of health.history. Lists the changes, the oldest first.
+// Lists the changes and events, the oldest first.
 void weir_api_health_history(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const struct weir_states *states = daemon->states;
 	const char *service = weir_api_text(call, "service");

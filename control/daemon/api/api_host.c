@@ -234,7 +234,7 @@ static void select_backends(const struct weir_daemon *daemon, struct host *host,
 	host->count = n;
 }
 
-// Returns the warnings about the services of a drained host, each once.
+// Returns the warnings about the services of a host, for each service once.
 static json_t *json_drain_warnings(const struct weir_daemon *daemon, const struct host *host) {
 	uint64_t seen[WEIR_SERVICES_MAX / 64] = {0};
 	json_t *warnings = json_array();
@@ -266,7 +266,7 @@ static void answer_changed(struct weir_daemon *daemon, struct weir_api_call *cal
 	struct host host;
 
 	weir_api_publish_now(daemon, call);
-	if (find_named(daemon, call, &host)) { // all its backends, also those in maintenance
+	if (find_named(daemon, call, &host)) { // all backends, even in maintenance
 		result = json_host(daemon, &host);
 		json_object_set_new(result, "warnings", json_drain_warnings(daemon, &host));
 		weir_api_answer(call, result);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handler metrics.show, for weir-metrics: returns the data of several other commands in one
-// reply. Each service and each backend is a row of values without keys. This takes only about a
+// reply. Each service and each backend is a row of values without keys. Such rows take only about a
 // third of the CPU time of backend.show and health.show.
 #include <arpa/inet.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ struct figures {
 	struct weir_shares *shares; // NULL if there are no tables
 	// Orders of services and backends at the start of the list; NULL if there are no tables.
 	struct weir_api_order *services, *backends;
-	uint32_t service, backend; // next indexes in these orders
+	uint32_t service, backend; // next indexes in `services` and `backends`
 	uint32_t tcp; // next row of TCP statistics: 2 * index of the backend, + 1 for IPv6
 	uint32_t unchecked[WEIR_SERVICES_MAX]; // number of unchecked backends, by service id, at
 					       // the start of the list

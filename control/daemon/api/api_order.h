@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The order of services and backends in lists. It is the order of the configuration file, so that a
+// The order of services and backends in lists: the order of the configuration file, so that a
 // reload moves a row only if the file moves the service or backend. The order of ids would differ,
 // because a new backend gets any free id.
 //

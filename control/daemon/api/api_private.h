@@ -76,7 +76,7 @@ struct weir_api_call {
 	json_t *request;
 	struct weir_api_call *next; // next call in the queue of lists
 	struct weir_api_list list;
-	char not_published[WEIR_API_NOT_PUBLISHED_BYTES]; // reason; "" = everything is published
+	char not_published[WEIR_API_NOT_PUBLISHED_BYTES]; // reason; "" = none
 	bool change_unpublished;
 	weir_api_ended ended; // or NULL
 	void *ended_context;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler backend.report, which takes a load report from a backend, or from a script for it.
+// API handler backend.report, which takes a load report about a backend from the backend itself or
+// from a script.
 #include "api_commands.h"
 #include "daemon.h"
 #include "report.h"

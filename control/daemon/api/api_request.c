@@ -238,8 +238,8 @@ void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call
 	weir_api_not_published(call, weir_daemon_unpublished(daemon), r < 0);
 }
 
-// Fails the call because its request to the workers failed. error: as for weir_api_fail_lookup, but
-// not -EBUSY. limit_ms: time for which weir-control waits for a response.
+// Fails the call because its request to the workers failed. error: -ENOTCONN, -ETIMEDOUT or
+// -ENOMEM. limit_ms: time for which weir-control waits for a response.
 static void fail_request(struct weir_api_call *call, int error, unsigned int limit_ms) {
 	if (error == -ENOTCONN) {
 		weir_api_fail(

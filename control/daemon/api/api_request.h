@@ -29,9 +29,9 @@ int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call
 // "SERVICE/" for all backends of a service, which the message then mentions.
 void weir_api_no_backend(
 	const struct weir_daemon *daemon, struct weir_api_call *call, const char *name, bool many);
-// Finds a backend like weir_api_find_backend, but does not fail the call. Returns its id, -ENOENT
-// (no backend of this name, no argument `backend`, or no tables) or -EEXIST (several services have
-// a backend of this name).
+// Finds the backend that the arguments `backend` and `service` name, and does not fail the call.
+// Returns its id, -ENOENT (no backend of this name, no argument `backend`, or no tables) or -EEXIST
+// (several services have a backend of this name).
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call);
 // Returns whether the tables exist; they exist after a dataplane was attached. If they do not
 // exist, fails the call and returns false.
@@ -44,8 +44,8 @@ bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_ca
 // IPv4. Returns false if text is neither.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
 
-// Publish all changes. If they cannot be published yet, the answer to the call will contain the
-// reason.
+// Publishes all changes. If a dataplane is attached, and publishing fails, the answer to the call
+// will contain the reason.
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call);
 
 #define WEIR_API_WHY_BYTES 480 // for a text that explains the answer to a lookup

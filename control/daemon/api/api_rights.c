@@ -8,8 +8,8 @@
 
 #define GROUPS_FIRST 64 // initial number of elements; most processes have fewer groups
 
-// Returns the supplementary groups of the client's user; the caller frees them. Returns NULL if the
-// user has no groups, or if the groups are unknown.
+// Returns the supplementary groups of the client; the caller frees them. *ret_count: their number.
+// If the groups are unknown, returns NULL and leaves *ret_count unchanged.
 static gid_t *peer_groups(int fd, size_t *ret_count) {
 	socklen_t bytes = GROUPS_FIRST * sizeof(gid_t);
 	gid_t *groups = NULL;

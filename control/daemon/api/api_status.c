@@ -36,7 +36,8 @@ struct services {
 	// services that have eligible backends, but none with a next hop. below, panic: other
 	// services that are down because of their quorum (quorums.h), or in panic mode.
 	uint32_t count, none, unreachable, below, panic;
-	// Other services, not in panic mode, that run on their backups and have primary backends.
+	// Services with a reachable eligible backend, not in panic mode, that run on their backups
+	// and have primary backends.
 	uint32_t on_backups;
 	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
@@ -271,8 +272,8 @@ static void judge_lost(const struct services *services, uint32_t n, const json_t
 }
 
 // Reports drained services. A drain is not a fault: routes to a drained service must stay while the
-// service has flows. When all services are drained and their flows have ended, this instance needs
-// no traffic.
+// service has flows. When all services are drained and all their drains have ended, this instance
+// needs no traffic.
 static void judge_drained(const struct services *services, struct verdict *verdict) {
 	char names[TEXT_BYTES / 2];
 

@@ -13,7 +13,8 @@ struct weir_daemon;
 
 // Returns the TCP statistics of a backend: {"age_ms", "partial", "ipv4", "ipv6"}; null if they are
 // not requested from the backend's agent. All members are null if there are no statistics yet, or
-// if the last ones are too old. ipv4 or ipv6 is null if there was no connection of this family.
+// if the last statistics are too old. ipv4 or ipv6 is null if there was no connection of this
+// family.
 json_t *weir_json_tcp(const struct weir_daemon *daemon, uint16_t backend);
 
 // Names of the columns of TCP rows in metrics.show. There is a row for each backend and each

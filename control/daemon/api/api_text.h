@@ -28,9 +28,8 @@ struct weir_api_list {
 };
 
 // Writes the part of the reply before the first row. not_published: why some changes are not
-// published; "" = all are published. head, member and rows: as in weir_api_answer_rows, but the
-// caller keeps its reference to head. Returns 0 or -ENOMEM; call weir_api_list_release in both
-// cases.
+// published; "" = no such reason. head, member and rows: as in weir_api_answer_rows, but the caller
+// keeps its reference to head. Returns 0 or -ENOMEM; call weir_api_list_release in both cases.
 int weir_api_list_begin(struct weir_api_list *list, char *not_published, const json_t *head,
 	const char *member, const struct weir_api_rows *rows);
 // Writes the next row, the beginning of the next list, or the end of the reply after the last row.
