@@ -7,9 +7,9 @@
 
 #include "cpu_model.h"
 
-#define WEIGHT_MOST 65535.0 // maximum weight, as in the configuration
+#define WEIGHT_MOST 65535.0 // maximum weight in the configuration
 #define WEIGHT_OF_GHZ 10.0 // weight of 1 GHz: 8 CPUs of 3 GHz have weight 240
-#define MHZ_OF_GCU 3000.0 // MHz of 1 GCU: 8 CPUs of 1 GCU also have weight 240
+#define MHZ_OF_GCU 3000.0 // MHz of 1 GCU: 8 CPUs of 1 GCU have weight 240
 
 struct weir_capacity_table {
 	uint32_t count;

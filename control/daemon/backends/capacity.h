@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capacity of a backend, in GCU (docs/reference/agent.md): the number of CPUs that the backend
-// reports, multiplied by the speed of a CPU. The speed is taken from the table in the
-// configuration, if the table has the CPU model. Otherwise the speed that the host has measured is
-// used. If the host has not measured it, the speed is computed from the frequency (3 GHz are 1
-// GCU).
+// reports, multiplied by the speed of a CPU. The table in the configuration determines the speed,
+// if the table has the CPU model. If not, the speed that the host has measured counts. Without a
+// measured speed, the frequency determines the speed (3 GHz are 1 GCU).
 //
 // Threads: any; a table is immutable.
 #pragma once

@@ -249,8 +249,8 @@ uint64_t weir_checks_unchecked_ms(const struct weir_health *health, uint16_t bac
 	return ms;
 }
 
-// Returns whether a backend is unchecked, and if so its state. Removed backends never count as
-// unchecked.
+// Returns whether a backend is unchecked, and not removed. *ret_state: state of an unchecked
+// backend.
 static bool is_unchecked(const struct weir_health *health, const struct weir_tables *tables,
 	uint16_t id, struct weir_backend_state *ret_state) {
 	return weir_health_unchecked_ms(health, id) > 0 &&

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Checks: determines which backends of a configuration are checked, with which check, at which
-// address and interval. Also lists the unchecked backends. Their checks have no result
-// (weir_health_unchecked_ms), so their states do not change.
+// address and interval. Also lists the unchecked backends: the checks of an unchecked backend have
+// no result (weir_health_unchecked_ms), so its state does not change.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -20,7 +20,8 @@ int weir_checks_configure(struct weir_health *health, const struct weir_states *
 	const struct weir_tables *tables, const struct weir_config *config);
 // Sets the intervals of the checks. Far backends, which will probably not be used soon
 // (weir_tables_backend_is_far), are checked less often. tables NULL: nothing changes. Call after
-// each publication. Also call every second, because weir_tables_tick also publishes.
+// each publication for which weir_tables_far_changed returns true, and every second, because
+// weir_tables_tick publishes as well.
 void weir_checks_pace(struct weir_health *health, const struct weir_tables *tables);
 
 // Returns how long the checks of a backend have had no result. ret_why gets the reason. If the

@@ -37,9 +37,9 @@ void weir_drains_fini(struct weir_drains *drains);
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
-// Finds the backends whose drains were begun by an earlier process. Call after the tables got a
-// segment or a configuration. If out of memory, some of these drains are found only in the next
-// call, and do not end earlier.
+// Lists the draining backends again, including those whose drains an earlier process began. Call
+// after the tables got a segment or a configuration. If out of memory, the list lacks some drains,
+// which then do not end before the next call.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
 struct weir_drains_of { // what a tick uses

@@ -20,8 +20,8 @@
 #include "next_hop.h"
 #include "segment.h"
 
-// Maximum time after a link comes up until the kernel has a route again. After this time,
-// failures count even if there is no route.
+// Maximum time after a link comes up until the kernel has a route again. After this time, the
+// timeout of a check begins even without a route.
 #define WEIR_LINKS_ROUTE_MS 30000
 
 struct weir_links { // all zero: no ports
@@ -40,7 +40,7 @@ struct weir_links_of {
 	const struct weir_config *config;
 };
 
-// Reads the links of all ports. Call about every 100 ms. now_ms: monotonic, as the loop's time.
+// Reads the links of all ports. Call about every 100 ms. now_ms: CLOCK_MONOTONIC.
 void weir_links_read(struct weir_links *links, struct weir_links_of of, uint64_t now_ms);
 // Reads the link of a port again, or the links of all ports if the port is unknown or -1. Does not
 // read a link that was down when it was last read. Call before weir_links_excuse: a link may have

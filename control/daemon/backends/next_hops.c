@@ -21,7 +21,7 @@ struct owner { // a backend and its address
 struct lines {
 	uint32_t count; // lines written
 	uint32_t more[2]; // changes that were not logged; index: `resolved` of the next hop
-	char last[2][512]; // the last of these changes
+	char last[2][512]; // last change that `more` counts
 };
 
 struct weir_next_hops {
@@ -50,7 +50,8 @@ static int order_by_address(const void *a, const void *b) {
 	return memcmp(left->address.bytes, right->address.bytes, sizeof(left->address.bytes));
 }
 
-// Returns the index of the first owner of an address, or owner_count if the address has no owner.
+// Returns the index of the first owner of an address. If the address has no owner, returns the
+// index of the first owner of a later address, or owner_count.
 static uint32_t first_owner(const struct weir_next_hops *hops, const struct weir_address *address) {
 	struct owner key = {.address = *address};
 	uint32_t low = 0, high = hops->owner_count;

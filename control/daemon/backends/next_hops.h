@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Next hops: gets the next hop and the path MTU of each backend from the kernel (neighbours.h).
-// Passes them to the tables and to the history of states, and sets the source address of health
-// checks.
+// Passes them to the tables, the history of states, and the health checks via the data path.
 //
 // Threads: only the event loop's thread.
 #pragma once

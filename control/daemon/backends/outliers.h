@@ -40,8 +40,8 @@ int weir_outliers_follow(struct weir_outliers *outliers, struct weir_tables *tab
 // be published.
 bool weir_outliers_second(struct weir_outliers *outliers, uint64_t now_ms);
 
-// Record that the backend's host rejected a tunnel packet of this flow. flow: hash of the flow.
-// Backends that cannot be ejected are ignored.
+// Records that the backend's host rejected a tunnel packet of this flow. flow: hash of the flow.
+// Does nothing for a backend that cannot be ejected.
 void weir_outliers_unreachable(struct weir_outliers *outliers, uint16_t backend,
 	enum weir_unreachable_kind kind, uint32_t flow, uint64_t now_ms);
 

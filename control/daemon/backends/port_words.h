@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Port words: the states that are announced for the ports of a host. Determines which of these
+// Port words: the states that reports announce for the ports of a host. Determines which of these
 // states concerns a service, from the ports of the service's binds.
 //
 // Threads: any; no shared state.

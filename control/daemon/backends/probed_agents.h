@@ -63,15 +63,16 @@ struct weir_probed_agents_keys weir_probed_agents_keys(const struct weir_probed_
 // Returns whether there are keys, from the last read or from an earlier read. Without keys no agent
 // is probed.
 bool weir_probed_agents_has_keys(const struct weir_probed_agents *probed);
-// Updates the fields that are requested from agents. Call when the policy of a service, or the
-// fields that a policy uses, may have changed.
+// Updates the fields to request from agents. Call when the policy of a service, or the fields that
+// a policy uses, may have changed.
 void weir_probed_agents_update(struct weir_probed_agents *probed);
 // Stops probing agents until the next weir_probed_agents_configure.
 void weir_probed_agents_stop(struct weir_probed_agents *probed);
 
 // Requests the utilization of a service's backends from their agents for five minutes, because an
 // operator needs it. Returns the time in milliseconds until all agents that answer have reported.
-// Returns 0 if they have reported already, or if the service has no agents.
+// Returns 0 if they have reported already, if they report the utilization anyway, or if the service
+// has no agents.
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
@@ -90,7 +91,7 @@ enum weir_agent_state weir_probed_agents_state(
 	const struct weir_probed_agents *probed, uint16_t backend, uint64_t *ret_age_ms);
 
 // Gets the TCP statistics of a backend. Returns 0; -ENOENT if no statistics are requested; or
-// -EAGAIN if no statistics have arrived, or the last ones arrived longer ago than four times
+// -EAGAIN if no statistics have arrived, or the last statistics arrived longer ago than four times
 // inactive_interval_ms.
 int weir_probed_agents_tcp(
 	const struct weir_probed_agents *probed, uint16_t backend, struct weir_tcp_status *ret);

@@ -33,7 +33,7 @@ struct weir_quorum_state {
 
 struct weir_quorums { // all zero: no services
 	struct weir_log *log;
-	struct weir_states *states; // changes are recorded in its history
+	struct weir_states *states; // records the changes in its history
 	weir_quorum_changed changed; // NULL = no callback
 	void *context;
 	uint32_t ids;
@@ -46,7 +46,7 @@ void weir_quorums_fini(struct weir_quorums *quorums);
 // and records the changes. Call every tick.
 void weir_quorums_tick(struct weir_quorums *quorums, const struct weir_tables *tables);
 
-// Returns the state of a service with its current eligible backends, which the next tick reports: 1
-// = up, 0 = down, negative = no tick has processed the service yet, or the service was removed.
+// Computes the state of a service from its current eligible backends, as the next tick will do: 1 =
+// up, 0 = down, negative = no tick has processed the service yet, or the service was removed.
 int weir_quorums_is_up(
 	const struct weir_quorums *quorums, const struct weir_tables *tables, uint16_t id);

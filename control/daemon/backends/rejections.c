@@ -116,7 +116,8 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 
 // --- messages -------------------------------------------------------------------------------
 
-// Returns the index of the first owner of an address, or rejections->count if it has no owner.
+// Returns the index of the first owner of an address. If the address has no owner, returns the
+// index of the first owner of a later address, or rejections->count.
 static uint32_t first_owner(
 	const struct weir_rejections *rejections, const struct weir_address *address) {
 	uint32_t low = 0, high = rejections->count;

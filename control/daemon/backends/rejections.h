@@ -4,14 +4,15 @@
 // refers, and passes the error to outliers.h.
 //
 // The error must quote a packet that Weir sends: its outer addresses and protocol match packets to
-// a backend, its inner flow is to a bind of the backend's service, and it was not fragmented.
-// Errors about fragments do not count, because clients could cause them with packets of 1,280
-// bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole packet.
+// a backend, its inner flow is to a bind of the backend's service, and its length needs no
+// fragments. Errors about fragments do not count, because clients could cause them with packets of
+// 1,280 bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole
+// packet.
 //
 // An error counts for every backend with the host's address, the same forwarding (mode, GUE port,
-// GRE key) and a bind of the same inner address family, in any service with unreachable_flows above
-// 0. A host sends too few ICMP errors to wait for one error per
-// service: Linux sends six errors, then one per second.
+// GRE key) and a bind of the same inner address family, in any service with outlier ejection and
+// unreachable_flows above 0. A host sends too few ICMP errors to wait for one error per service:
+// Linux sends six errors, then one per second.
 //
 // One tick reads at most WEIR_REJECTIONS_MESSAGES messages of each family, and fewer if many
 // services use the same address. In a flood, further messages are lost, and ejection takes longer.

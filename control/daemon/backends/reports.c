@@ -14,7 +14,7 @@
 #include "reports_settings.h"
 #include "steal_duration.h"
 
-#define WEIGHT_MOST 65535.0 // maximum weight, as in the configuration
+#define WEIGHT_MOST 65535.0 // maximum weight in the configuration
 
 // Values that a source can report and withdraw, in addition to the announced states.
 enum reported { REPORTED_LIMIT, REPORTED_QUEUE, REPORTED_WEIGHT, REPORTED_COUNT };
@@ -158,8 +158,8 @@ static bool concerns(
 	return true;
 }
 
-// Returns how many slots of the backend's limit this instance holds. Slots that forged SYNs have
-// taken are soon released.
+// Returns how many slots of the backend's limit this instance holds. Workers soon release slots
+// that forged SYNs have taken.
 static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(reports->tables);
 
@@ -211,7 +211,7 @@ static void take_queue(
 }
 
 // Updates the mean time between the ends of two successive connections. While connections wait in
-// the accept queue, this time is measured. Otherwise it is computed from the service time and the
+// the accept queue, measures this time. Otherwise computes this time from the service time and the
 // number of connections that the backend serves at the same time.
 static void take_service_time(
 	struct entry *entry, const struct weir_report *report, uint64_t at_ms) {
@@ -385,7 +385,7 @@ uint32_t weir_reports_fields_used(const struct weir_reports *reports, uint16_t i
 }
 
 // Withdraws the values of a source that the service no longer uses. by: name of the source, "" =
-// none. load: whether the value is a limit, an accept queue or a weight.
+// none. load: whether `by` is the source of a limit, an accept queue or a weight.
 static void drop_source(
 	struct weir_reports *reports, const struct weir_configured *of, const char *by, bool load) {
 	const struct weir_config_health_check *check =

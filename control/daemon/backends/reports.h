@@ -35,9 +35,9 @@
 #include "states.h"
 #include "tables.h"
 
-// All values of a backend, except the CPUs, expire this time after its last report from any source,
-// or four times the longest interval of the service's probes and checks if that is longer. A lost
-// agent is detected earlier.
+// All values of a backend, except the CPUs and the host state lame duck, expire this time after its
+// last report from any source, or four times the longest interval of the service's probes and
+// checks if that is longer. A lost agent is detected earlier.
 #define WEIR_REPORTS_EXPIRE_MS 180000u
 #define WEIR_REPORTS_SOURCE_BYTES 16
 
@@ -51,8 +51,9 @@ typedef void (*weir_reports_changed)(void *context);
 typedef void (*weir_reports_full)(void *context, uint16_t backend);
 
 struct weir_reports_status {
-	const struct weir_report *report; // the last report; valid until the next call
-	const char *source; // source of the last report
+	// The last report and its source, valid until the next report or configuration.
+	const struct weir_report *report;
+	const char *source;
 	uint64_t age_ms;
 	uint32_t max_active_flows; // limit of the backend, for all balancers together; 0 = none
 	bool at_limit; // because of the accept queue
@@ -75,17 +76,18 @@ void weir_reports_on_full(struct weir_reports *reports, weir_reports_full full, 
 int weir_reports_configure(
 	struct weir_reports *reports, struct weir_tables *tables, const struct weir_config *config);
 
-// Apply a report of a backend. Invalid values must have been removed by decoding (weir_report_set,
-// weir_report_check). source: up to 15 characters. Returns the fields that were used (a bit set);
-// the announced state is not a field. Does nothing for an unused id.
+// Applies a report of a backend. The caller has removed invalid values (weir_report_set,
+// weir_report_check). source: up to 15 characters. Returns the used fields (a bit set); the
+// announced state is not a field. Does nothing for an unused id.
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t backend,
 	const struct weir_report *report, const char *source);
 
-// Returns why the load in the last report is not used by any policy; "" = the load is used.
+// Returns why no policy uses the load in the report of the last weir_reports_take; "" = a policy
+// uses the load.
 const char *weir_reports_why(const struct weir_reports *reports);
 
-// Call when a source no longer reports. The state that it announced expires, and its limit, weight
-// and accept queue are withdrawn.
+// Call when a source no longer reports. Expires the state that the source announced, and withdraws
+// the limit, weight and accept queue of the source.
 void weir_reports_source_gone(struct weir_reports *reports, uint16_t backend, const char *source);
 
 // Call once a second: removes expired reports, and applies reported percentages to changed weights.

@@ -7,7 +7,7 @@
 #include "report.h"
 #include "reports.h"
 
-#define SILENT_INTERVALS 4u // a report expires after this many intervals without another report
+#define SILENT_INTERVALS 4u // minimum lifetime of a report, in intervals of its source
 
 static bool has_auto_weights(const struct weir_config_service *service) {
 	for (uint32_t i = 0; i < service->backend_count; i++) {
@@ -126,6 +126,6 @@ bool weir_reports_have_source(const struct weir_config_service *service,
 	if (strcmp(source, weir_config_check_name(WEIR_CHECK_EXEC)) == 0) {
 		return type == WEIR_CHECK_EXEC && check->weight_from_exit;
 	}
-	return !is_http(source) || // otherwise the source is weirctl, which can report at any time
+	return !is_http(source) || // the source is weirctl, which can report at any time
 	       (type >= WEIR_CHECK_HTTP && type <= WEIR_CHECK_GRPC);
 }

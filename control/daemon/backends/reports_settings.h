@@ -11,9 +11,9 @@
 
 #include "config.h"
 
-// Returns the report fields that the service uses regardless of its policy.
+// Returns the report fields to request from agents, regardless of the service's policy.
 uint32_t weir_reports_wants(const struct weir_config_service *service);
-// Returns the report fields that are used regardless of the policy. wants: result of
+// Returns the fields of a report that the service uses regardless of its policy. wants: result of
 // weir_reports_wants. limited: the backend has reported a limit.
 uint32_t weir_reports_used(uint32_t wants, bool limited);
 // Returns the lifetime of a report in milliseconds. check: the health check of the backend.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // States: determines the health of every backend from checks, reports and operators. Only this
-// module writes the health to the tables. Each change is logged and recorded.
-// policy/health_state.h computes the state from the facts; docs/guide/health.md explains the
-// states.
+// module writes the health to the tables. Logs and records each change. policy/health_state.h
+// computes the state from the facts; docs/guide/health.md explains the states.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -51,7 +50,7 @@ struct weir_states_status {
 };
 
 struct weir_states_change {
-	uint64_t time_ms; // time since 1970
+	uint64_t time_ms; // milliseconds since 1970
 	char service[WEIR_NAME_BYTES];
 	char backend[WEIR_NAME_BYTES]; // "": an event of the service
 	enum weir_health_state from, to; // equal: an event without a change of state
@@ -77,12 +76,12 @@ void weir_states_on_moved(struct weir_states *states, weir_states_moved moved);
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 
-// Sets the verdict of a backend's checks. It may be the same verdict as before. why: one line. Does
-// nothing for an unused id.
+// Sets the verdict of a backend's checks, which may be the same verdict as before. why: one line.
+// Does nothing for an unused id.
 void weir_states_set_verdict(struct weir_states *states, uint16_t backend,
 	enum weir_health_verdict verdict, const char *why);
 
-// Sets the announced state of the backend. It may be the same state as before. source: up to 15
+// Sets the announced state of the backend, which may be the same state as before. source: up to 15
 // characters. Does nothing for an unused id.
 void weir_states_set_word(struct weir_states *states, uint16_t backend, enum weir_health_word word,
 	const char *source, const char *why);

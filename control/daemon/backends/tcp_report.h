@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// TCP report: the last TCP statistics of a backend's agent, and the rates computed from the sums in
-// the statistics: over about the last 10 to 20 seconds, or over one interval if statistics arrive
-// at intervals of more than 10 seconds.
+// TCP report: the last TCP statistics of a backend's agent, and rates. The rates are computed from
+// the sums in the statistics, over about the last 10 to 20 seconds, or over one interval if
+// statistics arrive at intervals of more than 10 seconds.
 //
 // Threads: any; no shared state.
 #pragma once
