@@ -113,9 +113,9 @@ static void schedule(struct agent *agent) {
 		&agent->agents->wheel, &agent->entry, weir_agents_prober_due_ms(agent->prober));
 }
 
-// Delays the first probes of new agents by the time that applying the configuration took, because
-// the loop was busy during this time. Without the delay, many probes that should be spread over
-// time would be due at the same time.
+// Delays the first probes of new agents by the time for which the loop was busy after
+// weir_agents_configure. Without the delay, many probes that should be spread over time would be
+// due at the same time.
 static void delay_fresh(struct weir_agents *agents, uint64_t now_ms) {
 	uint64_t busy_ms = now_ms - agents->fresh_ms;
 

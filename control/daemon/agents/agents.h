@@ -8,9 +8,9 @@
 // interval early, by a random time, but not before the timeout of the previous probe. An agent
 // without active backends is probed at the longer inactive interval after `settled` consecutive
 // probes have had the same outcome. Backends with the same address and port share one agent, which
-// is probed once for all of them: at the shortest interval, with the longest timeout that is not
-// above it. A server with several addresses is probed at each address, because each address is a
-// path that can fail. Each address has its own balancer ID.
+// is probed once for all of them: at the shortest interval, with the longest timeout, but at most
+// this interval. A server with several addresses is probed at each address, because each address is
+// a path that can fail. Each address has its own balancer ID.
 //
 // An answer is accepted only if all of these conditions hold: it is authentic; it comes from the
 // address that was probed; it contains the balancer ID of the prober; it has the challenge of one
@@ -83,7 +83,7 @@ typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_
 struct weir_agents_shed { // order: end some connections of this backend
 	uint16_t backend; // backend id; the order is sent to the backend's agent
 	uint32_t duration_ms; // time after which the order ends; 1 to WEIR_AGENT_STEAL_AHEAD_MS
-	// As in struct weir_agent_shed.
+	// See struct weir_agent_shed.
 	uint32_t count, rate_milli_per_s, keep, idle_ms;
 	char service[WEIR_CONFIG_NAME_BYTES]; // truncated in the message to the agent
 	uint8_t bind_count;
@@ -91,17 +91,17 @@ struct weir_agents_shed { // order: end some connections of this backend
 };
 
 struct weir_agents_shed_result {
-	// At least one answer was accepted; the fields `result` to `leaving` are from the last of
-	// them.
+	// At least one answer was accepted. `result` to `leaving` are from the last accepted
+	// answer.
 	bool answered;
 	bool over; // the last answer reports that the order has ended
 	enum weir_agent_shed_result result;
 	enum weir_agent_shed_method method;
-	// As in struct weir_agent_shed_answer. 0 if the agent has not counted its connections.
+	// See struct weir_agent_shed_answer. 0 if the agent has not counted its connections.
 	uint32_t connections, candidates, leaving;
-	// Number of connections that were ended, or passed to the hook. If no answer has reported
-	// that the order has ended, or if the last answer was LATE, this is the `count` of the
-	// order, because the agent may have ended that many connections.
+	// Number of connections that the agent has ended, or passed to its hook. If no answer has
+	// reported that the order has ended, or if the last answer was LATE, the number is the
+	// `count` of the order, because the agent may have ended that many connections.
 	uint32_t ended;
 };
 
@@ -127,9 +127,10 @@ struct weir_agents_events {
 	// `why` as its detail. NULL = never true.
 	bool (*excuse)(void *context, uint16_t backend, uint64_t took_ms, uint32_t timeout_ms,
 		char *why, size_t bytes);
-	// Called once when WEIR_AGENT_SILENT_PROBES consecutive probes of an agent were not
-	// answered, if the agent has answered a probe before, or if one of its backends has moved
-	// to it from another agent. Called again only after another answered probe or move.
+	// Called once for each of an agent's backends when WEIR_AGENT_SILENT_PROBES consecutive
+	// probes of the agent were not answered, if the agent has answered a probe before, or if
+	// one of its backends has moved to it from another agent. Called again only after another
+	// answered probe or move.
 	void (*lost)(void *context, uint16_t backend);
 	void *context;
 };
@@ -167,8 +168,8 @@ struct weir_agents_counts { // counts since the start of this process
 	uint64_t dropped_fields; // fields with invalid values in answers
 	uint64_t late_ms; // maximum time by which a probe was sent too late
 	uint64_t steals; // number of steal requests
-	// Number of steal requests by result. NO_RESULT counts requests without an answer in time.
-	// The sum is `steals` minus the requests in flight.
+	// Number of steal requests by result. NO_RESULT counts requests that ended without an
+	// accepted answer. The sum is `steals` minus the requests in flight.
 	uint64_t steal_results[WEIR_AGENT_STEAL_RESULT_COUNT];
 	uint64_t refused[WEIR_AGENT_REFUSAL_COUNT];
 };

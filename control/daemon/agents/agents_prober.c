@@ -37,10 +37,10 @@ struct weir_agents_prober {
 	struct weir_agents_probe_settings settings;
 	const uint8_t *datagram; // datagram of probe[0] in the batch of the sockets
 	bool awaiting; // waiting for the answer to probe[0], until deadline_ms
-	bool answers; // the last probe was answered
+	bool answers; // the last ended probe was answered; UNKNOWN probes are ignored
 	bool has_last;
-	bool lost; // the loss of the agent was reported, or no answer was received so far
-	uint64_t soon_ms; // until this time the agent is probed like an agent with active backends
+	bool lost; // the loss of the agent was reported, or no probe was answered so far
+	uint64_t soon_ms; // until this time the agent is probed at interval_ms
 	uint64_t next_ms; // time of the next probe
 	uint64_t deadline_ms;
 	uint64_t sequence; // sequence number of the last probe
@@ -310,9 +310,9 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Returns whether the answer is older than the last accepted answer: the newest probe was answered
-// already, and this answer has the challenge of the previous probe or comes from another agent
-// process. i: index of the probe with the challenge of this answer.
+// Returns whether the answer counts as older than the last accepted answer: the newest probe was
+// answered already, and this answer has the challenge of the previous probe or comes from another
+// agent process. i: index of the probe with the challenge of this answer.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&

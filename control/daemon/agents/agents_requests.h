@@ -63,7 +63,7 @@ uint32_t weir_agents_requests_remove(struct weir_agents_requests *requests, uint
 // Call this function when a datagram with this owner could not be sent. Returns false if the
 // datagram does not belong to one of these requests.
 bool weir_agents_requests_unsent(struct weir_agents_requests *requests, const void *owner);
-// Call this function when an agent is no longer configured. Its requests end in the next iteration
-// of the loop.
+// Call this function when an agent is no longer configured. The requests to this agent end in the
+// next iteration of the loop.
 void weir_agents_requests_cancel(
 	struct weir_agents_requests *requests, const struct weir_agents_peer *peer);

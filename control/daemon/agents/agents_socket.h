@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Agents' sockets: one UDP socket for each address family. Datagrams are sent and received in
-// batches: with thousands of datagrams per second, one system call per datagram would take most of
-// the time.
+// Agents' sockets: one UDP socket for each address family. Sends and receives datagrams in batches:
+// with thousands of datagrams per second, one system call per datagram would take most of the CPU
+// time.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -25,7 +25,7 @@ struct weir_agents_socket_events {
 	// Called after the event loop has read a readable socket; weir_agents_sockets_read does not
 	// call it.
 	void (*received_all)(void *context);
-	// Called for a datagram of the batch that could not be sent. owner: as in
+	// Called for a datagram of the batch that could not be sent. owner: the argument of
 	// weir_agents_sockets_add. bytes: result of weir_agents_sockets_add. error: -EAGAIN if the
 	// send buffer is full, or another negative errno.
 	void (*unsent)(void *context, void *owner, const uint8_t *bytes, int error);

@@ -75,7 +75,7 @@ static struct weir_agent_steal make_message(const struct weir_agents_peer *peer,
 	struct weir_agent_steal message = {
 		.balancer = peer->balancer,
 		.agent = process,
-		// clock_ms is an earlier value of the agent's clock. So the deadline at the agent
+		// clock_ms is an earlier value of the agent's clock, so the deadline at the agent
 		// is never later than the deadline in this process.
 		.deadline_ms = clock_ms + request->timeout_ms,
 		.recipient_port = peer->port,

@@ -16,7 +16,7 @@ int weir_agents_steals_create(uv_loop_t *loop, struct weir_agents_sockets *socke
 void weir_agents_steals_on_ended(
 	struct weir_agents_steals *steals, weir_agents_steal_ended ended, void *context);
 
-// Sends a request for permission to move a flow to an agent. process, clock_ms: results of
+// Sends an agent a request for permission to move a flow. process, clock_ms: results of
 // weir_agents_prober_clock. Returns 0, -EINVAL, -EALREADY or -EBUSY: see weir_agents_request_steal.
 int weir_agents_steals_request(struct weir_agents_steals *steals,
 	const struct weir_agents_peer *peer, uint64_t process, uint64_t clock_ms,
