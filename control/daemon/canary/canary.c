@@ -10,8 +10,7 @@
 
 #include "clocks.h"
 
-// The current weight of a backend is kept if its share differs from the step's share by at most 10
-// %.
+// A backend keeps its weight if its share differs by at most 10 % of the step's share.
 #define KEEP_SHARE 0.1
 #define TEXT_BYTES WEIR_STATES_EVENT_BYTES
 
@@ -358,8 +357,8 @@ void weir_canaries_follow(struct weir_canaries *canaries, struct weir_tables *ta
 
 // --- commands of operators ------------------------------------------------------------------
 
-// Returns the canary of a service that runs or, if none runs, the one that was started last, or
-// NULL.
+// Returns the running canary of a service. If no canary runs, returns the canary that was started
+// last, or NULL.
 static struct weir_canary *find(const struct weir_canaries *canaries, const char *service) {
 	struct weir_canary *last = NULL;
 
@@ -394,7 +393,7 @@ static struct weir_canary *find_backend(
 }
 
 // Returns the ended canary that a new canary of a backend replaces, or NULL. A rolled-back canary
-// of another backend is not replaced, because it keeps the weight 0 of that backend.
+// of another backend stays, because it keeps the weight of that backend at 0.
 static struct weir_canary *find_replaced(
 	const struct weir_canaries *canaries, const char *service, const char *backend) {
 	struct weir_canary *canary = find_backend(canaries, service, backend);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Canaries: a canary raises the weight of a backend step by step, so that the backend gets a
-// growing share of the new flows of its service. The canary is judged once a second. Before
-// the end of a step, only a canary that is much worse than the other backends counts as worse
-// (canary_judge.h). A canary that is
-// worse is rolled back: it gets weight 0, and existing flows continue. A canary that is good at the
-// end of the last step is promoted: it gets its configured weight, or keeps the weight of the last
-// step if its configured weight is 0.
+// growing share of the new flows of its service. weir-control judges the canary once a second.
+// Before the end of a step, only a canary that is much worse than the other backends counts as
+// worse (canary_judge.h). A canary that is worse is rolled back: it gets weight 0, and existing
+// flows continue. A canary that is good at the end of the last step is promoted: it gets its
+// configured weight, or keeps the weight of the last step if its configured weight is 0.
 //
 //   weights, health --> canaries --weight--> tables
 //   reports, counters of workers --> canaries --events--> states, audit, log
@@ -17,7 +16,7 @@
 //  - no other backend gets new flows, or no dataplane is attached;
 //  - the backend has no id yet.
 // After a pause the step begins again. A canary is rolled back if it is refusing or ejected, or if
-// its service gets subsets or a policy that ignores weights.
+// its service gets subsets, or a policy other than maglev and weighted-round-robin.
 //
 // Guarantees:
 //   N1 at most one canary per service runs; nothing else sets the weight of a running canary.
@@ -26,7 +25,7 @@
 //      command. If writing fails, a canary does not start, but other changes are made
 //      (weir_canaries_are_unsaved).
 //   N3 a rolled-back backend has weight 0 until an operator sets its weight or makes it a canary
-//      again. This also holds after reloads and restarts, and while other canaries run.
+//      again, even after reloads and restarts, and while other canaries run.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -91,10 +90,10 @@ int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_
 // publication. Returns 0 or negative errno. The next call then tries again; only the first failure
 // in a row is logged.
 int weir_canaries_save(struct weir_canaries *canaries, bool published);
-// Starts a canary; call weir_canaries_check first. It replaces an ended canary of its service,
-// except a rolled-back canary of another backend. who: the user who starts it. The caller publishes
-// the tables afterwards. Returns 0, -ENOMEM, -ENOENT (no such backend), or another negative errno
-// if the canary could not be saved; after an error, nothing has changed.
+// Starts a canary; call weir_canaries_check first. The new canary replaces an ended canary of its
+// service, except a rolled-back canary of another backend. who: the user who starts the canary. The
+// caller publishes the tables afterwards. Returns 0, -ENOMEM, -ENOENT (no such backend), or another
+// negative errno if the canary could not be saved; after an error, nothing has changed.
 int weir_canaries_start(struct weir_canaries *canaries, struct weir_tables *tables,
 	uint16_t backend, const struct weir_canary_plan *plan, const struct weir_audit_who *who);
 // Ends the running canary of a service at the request of an operator. state: PROMOTED, ROLLED_BACK,
@@ -113,8 +112,8 @@ bool weir_canaries_are_unsaved(const struct weir_canaries *canaries);
 uint32_t weir_canaries_count(const struct weir_canaries *canaries);
 // i: below weir_canaries_count. The result is valid until a canary is started or removed.
 const struct weir_canary *weir_canaries_at(const struct weir_canaries *canaries, uint32_t i);
-// Returns the canary of a service that runs or, if none runs, the one that was started last, or
-// NULL. The result is valid as with weir_canaries_at.
+// Returns the running canary of a service. If no canary runs, returns the canary that was started
+// last, or NULL. The result is valid until a canary is started or removed.
 const struct weir_canary *weir_canaries_find(
 	const struct weir_canaries *canaries, const char *service);
 bool weir_canary_is_running(const struct weir_canary *canary);

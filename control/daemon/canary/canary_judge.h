@@ -3,10 +3,9 @@
 // Canary judge: decides whether a canary is worse than the other backends, from the counts since
 // the start of a step.
 //
-// Requests are taken from the reports (of weir-agent, agent-check, ORCA or weirctl) of the canary
-// and of the other backends. If none of them reports requests, new flows count as requests. The
-// error rates of new flows are compared in both cases; a flow that stays half-open until its
-// timeout is an error.
+// Requests come from the reports (of weir-agent, ORCA or weirctl) of the canary and of the other
+// backends. If no backend reports requests, new flows count as requests. The error rates of new
+// flows are compared in both cases; a flow that stays half-open until its timeout is an error.
 //
 // Errors: the canary is worse if the lower bound of Wilson's interval (1927) of its error rate is
 // above error_ratio times the error rate of the other backends. The rate of the other backends is
@@ -27,8 +26,8 @@
 
 #include "canary_plan.h"
 
-// Where the errors were counted. Each source in this list detects more kinds of errors than the
-// sources before it: only REPORT and ORCA include HTTP errors. X(NAME, "name")
+// Where the errors were counted. The later a source is in this list, the more kinds of errors it
+// detects. HTTP errors are only in REPORT, ORCA, and AGENT with an ORCA report. X(NAME, "name")
 #define WEIR_CANARY_FIGURES(X) \
 	X(PASSIVE, "passive") /* counters of workers: no error rate is reported */ \
 	X(AGENT, "agent") /* weir-agent: connections that the server reset, or its ORCA report */ \
@@ -70,7 +69,8 @@ enum weir_canary_verdict {
 bool weir_canary_is_reported(
 	const struct weir_canary_side *canary, const struct weir_canary_side *others);
 // Judges a canary. at_end: true if the time of the step has passed. why: gets the counts that led
-// to the verdict. Before the end of the step, why is "" unless the verdict is WORSE.
+// to the verdict, or what is missing for a verdict. Before the end of the step, why is "" unless
+// the verdict is WORSE.
 enum weir_canary_verdict weir_canary_judge(const struct weir_canary_plan *plan,
 	const struct weir_canary_side *canary, const struct weir_canary_side *others, bool at_end,
 	char why[WEIR_CANARY_WHY_BYTES]);

@@ -51,7 +51,7 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
 	// If a report has a mean service time, but not the number of requests in this mean, the
-	// mean counts for all requests since the previous report.
+	// mean counts for all requests since the previous call.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;
@@ -79,9 +79,9 @@ const char *weir_canary_figures(const struct weir_canary_signs *signs) {
 	return names[figures];
 }
 
-// Returns by how much a counter has increased since the start of the step. If the value is below
-// the value at the start, the counter began again at 0: the id was reused, or a new dataplane was
-// attached.
+// Returns by how much a counter has increased since the start of the step. Returns 0 if the value
+// is below the value at the start, because the counter began again at 0: the id was reused, or a
+// new dataplane was attached.
 static double since(uint64_t now, uint64_t start) {
 	return now > start ? (double)(now - start) : 0;
 }
