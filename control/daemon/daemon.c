@@ -272,8 +272,8 @@ static void on_tick(uv_timer_t *timer) {
 			weir_tables_backend_ids(daemon->tables), daemon->segment->max_services);
 	}
 	weir_takeovers_note(daemon->log, daemon->states, daemon->tables);
-	// Drains are not advanced while a publication has failed, because draining backends still
-	// get new flows.
+	// Advance no drain after a failed publication, because draining backends then still get new
+	// flows.
 	if (daemon->tables != NULL && daemon->publish_why[0] == '\0') {
 		const struct weir_drains_of of = {
 			.tables = daemon->tables, .states = daemon->states, .log = daemon->log};

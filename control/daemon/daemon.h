@@ -12,8 +12,8 @@
 //   states, tables --> quorums --> notify --> programs <-- health
 //
 // Threads: one. Changes by health checks, neighbours and estimates are published before the loop
-// waits again, all changes of one iteration together; they wait longer if these publications would
-// take more than a quarter of the loop's time. Changes by a command or a reload are published
+// waits again, all changes of one iteration together. The changes wait longer if their publications
+// would take more than a quarter of the loop's time. Changes by a command or a reload are published
 // before the reply.
 #pragma once
 
@@ -94,7 +94,7 @@ struct weir_daemon {
 	struct weir_notify *notify; // NULL before weir_daemon_set_programs
 	uint64_t epoch; // epoch of the last attached segment
 	uint64_t started_ms; // start of this process, milliseconds since 1970
-	// Start of the dataplane with this epoch, in milliseconds since 1970; 0 = unknown.
+	// Start of the last attached dataplane, in milliseconds since 1970; 0 = unknown.
 	uint64_t dataplane_started_ms;
 	// Time of the last accepted reload, or start of this process, in milliseconds since 1970.
 	uint64_t reloaded_ms;
@@ -112,11 +112,11 @@ struct weir_daemon {
 	// Why building or publishing a stale selection failed; "" = it did not fail.
 	char build_why[WEIR_DAEMON_WHY_BYTES];
 	bool steer_due; // the VIP maps must be updated
-	uint32_t steered_removed; // number of removed binds in the VIP maps at the last update
+	uint32_t steered_removed; // number of removed binds at the last update of the VIP maps
 	// Time of the next check for expired keys in the VIP maps; 0 = no key can expire.
 	uint64_t leaving_ns;
-	// Why the last update of the VIP maps failed, as logged. "" = the update succeeded, or its
-	// next failure must be logged again.
+	// Logged reason for which the last update of the VIP maps failed. "" = the update
+	// succeeded, or its next failure must be logged again.
 	char steer_why[272];
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication
@@ -136,8 +136,8 @@ struct weir_daemon {
 	uv_signal_t hangup, terminate, interrupt;
 };
 
-// Starts the daemon. run_dir, user, log and reload: borrowed until weir_daemon_fini. Adds a filter
-// that limits repeated lines to `log`. Returns 0 or negative errno (logged). After an error, do not
+// Starts the daemon. run_dir, user, log and reload: borrowed until weir_daemon_fini. Adds to `log`
+// a filter that limits repeated lines. Returns 0 or negative errno (logged). After an error, do not
 // call weir_daemon_fini.
 int weir_daemon_init(struct weir_daemon *daemon, const char *run_dir, const char *user,
 	struct weir_log *log, struct weir_reload *reload);
@@ -167,11 +167,11 @@ int weir_daemon_publish(struct weir_daemon *daemon);
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
 // Returns the workers that are stalled now.
 const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
-// Log the warnings of a configuration.
+// Logs the warnings about a configuration file.
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors);
-// Makes a plan as weir_reload_plan does, and adds the costs of the changes, and warnings about
-// them.
+// Calls weir_reload_plan, and adds the costs of the changes, and warnings about them, to the plan.
+// Returns the result of weir_reload_plan.
 int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan);
 // Reads a file and makes it the configuration. file: NULL = the file of weir_reload_file. Logs all
 // changes and warnings, or all errors. plan is always initialized; release it with

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Declarations that the files of the daemon share: daemon.c (start and end, the dataplane, timers),
-// daemon_config.c (applies, retries and reloads the configuration), daemon_notify.c (programs that
-// are run for changes), daemon_publish.c (publications and their durations).
+// daemon_config.c (applies, retries and reloads the configuration), daemon_notify.c (runs programs
+// for changes), daemon_publish.c (publications and their durations).
 //
 // Threads: one.
 #pragma once

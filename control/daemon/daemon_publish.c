@@ -25,8 +25,9 @@ uint64_t weir_daemon_wall_ms(void) {
 	return weir_wall_ms();
 }
 
-// Sets the current time in the tables. Must be called in every tick, and before weir_tables_publish
-// and weir_tables_apply: after a pause of the whole process, they can run before the next tick.
+// Sets the current time in the tables. Call this function in every tick, and before
+// weir_tables_publish and weir_tables_apply, because these can run before the next tick after a
+// pause of the process.
 void weir_daemon_set_time(struct weir_daemon *daemon) {
 	if (daemon->tables != NULL) {
 		weir_tables_clock(daemon->tables, weir_daemon_now_ns() / NS_PER_MS);
@@ -141,7 +142,7 @@ int weir_daemon_publish(struct weir_daemon *daemon) {
 
 	weir_daemon_set_time(daemon);
 	if (daemon->segment == NULL) {
-		// Everything is published again once a dataplane is attached.
+		// When a dataplane is attached, on_attached publishes everything again.
 		daemon->dirty = daemon->tables != NULL && weir_tables_publish(daemon->tables) < 0;
 		weir_checks_pace(daemon->health, daemon->tables);
 		weir_takeovers_note(daemon->log, daemon->states, daemon->tables);
@@ -168,8 +169,8 @@ static void publish_due(uv_timer_t *timer) {
 	(void)timer; // wakes the loop, which publishes in after_wait or before_wait
 }
 
-// If many backends fail, there are changes in many iterations of the loop. Therefore publications
-// are limited to 1 / PUBLISH_SHARE of the time.
+// Limits publications to about 1 / PUBLISH_SHARE of the time: if many backends fail, many
+// iterations of the loop have changes.
 void weir_daemon_publish_dirty(struct weir_daemon *daemon) {
 	uint64_t now, next;
 

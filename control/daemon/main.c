@@ -91,8 +91,8 @@ struct sockets {
 	struct weir_ping_sockets ping;
 };
 
-// Opens the tunnel for health checks via the data path. If this fails and the configuration needs
-// the tunnel, returns negative errno. Otherwise weir-control can run without the tunnel.
+// Opens the tunnel for health checks via the data path. Returns 0, even without a tunnel if the
+// configuration does not need the tunnel. Otherwise returns negative errno (logged).
 static int open_tunnel(const struct weir_run_as *run_as, struct weir_data_path_tunnel *tunnel,
 	struct weir_log *log, struct weir_reload *reload) {
 	char why[WHY_BYTES] = "";
@@ -233,8 +233,8 @@ static int run(const struct weir_control_options *options, const struct weir_run
 	if (r < 0) {
 		return r;
 	}
-	// Check this before opening the tunnel, because opening it adds policy rules that are not
-	// removed at exit.
+	// Check for another weir-control before opening the tunnel: opening the tunnel adds policy
+	// rules, which stay after the exit of this process.
 	r = weir_api_socket_check(options->run_dir, why, sizeof(why));
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
@@ -314,9 +314,10 @@ static int check_dataplane(const char *run_dir) {
 
 // Makes glibc allocate large arrays with mmap. Each reload allocates arrays with an element for
 // every id, of which most are unused. If an array has its own mapping, only its used pages occupy
-// memory, and free() unmaps it. By default, glibc raises its mmap threshold at the first free(),
-// and later arrays are in the heap: calloc() then writes the whole array, and the heap does not
-// shrink. The trim threshold is increased because a request of 416 KiB exceeds the default.
+// memory, and free() unmaps it. By default, glibc raises its mmap threshold when free() unmaps an
+// array, and later arrays are in the heap: calloc() then writes the whole array, and the heap does
+// not shrink. The trim threshold is raised because its default is below the 416 KiB that one
+// request allocates.
 static void keep_large_arrays_out_of_heap(void) {
 	mallopt(M_MMAP_THRESHOLD, MMAP_FROM_BYTES);
 	mallopt(M_TRIM_THRESHOLD, 2 * MMAP_FROM_BYTES);
