@@ -109,7 +109,7 @@ static json_t *json_announced_lame_duck(
 	return NULL;
 }
 
-// Returns the state of a backend as JSON, after a change to it was published.
+// Returns the state of a backend as JSON. Call this function after a change was published.
 static json_t *json_admin(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, id);
 	struct weir_backend_state state;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler of connections moved away from busy backends: flow.steals.
+// API handler flow.steals, which lists connections that weir-control moved away from busy backends.
 #include <string.h>
 
 #include "api_commands.h"
