@@ -4,7 +4,7 @@
 // readmits them later. The settings are in `outlier_ejection` of the service; a service without
 // these settings, or with only one backend, causes no work. This module reads the workers'
 // counters, and gets ICMP errors from rejections.h. policy/ejection.h determines which backends are
-// ejected. Ejections end when this process ends.
+// ejected. The next control process does not continue ejections.
 //
 // Threads: only the event loop's thread. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once

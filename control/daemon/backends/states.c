@@ -12,7 +12,8 @@
 struct entry { // data of one backend id
 	bool known;
 	bool unresolved; // the last next hop event in the history is "unresolved"
-	// The backend was announced as down when its checks failed. No check has passed since then.
+	// The backend was announced as down when its verdict became FAILING. The verdict is still
+	// FAILING.
 	bool was_down;
 	// number of the last weir_states_configure call that contained this backend
 	uint64_t generation;
