@@ -175,7 +175,7 @@ struct weir_agents_counts { // counts since the start of this process
 };
 
 // Create without agents. events: copied. loop: must outlive the handles: after weir_agents_free,
-// run it until uv_run returns 0. Returns 0 or negative errno.
+// run the loop until uv_run returns 0. Returns 0 or negative errno.
 int weir_agents_create(
 	uv_loop_t *loop, const struct weir_agents_events *events, struct weir_agents **ret);
 
@@ -203,9 +203,9 @@ void weir_agents_set_wants(struct weir_agents *agents, uint16_t backend, uint32_
 void weir_agents_hasten(struct weir_agents *agents, uint16_t backend);
 
 // Requests permission from the agent of a backend to move a flow. steal: copied. The request is
-// sent in the next iteration of the loop. weir_agents_steal_ended is called once, after timeout_ms
-// at the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports or timeout_ms),
-// -ENOENT (no agent), -ENOKEY (no keys), or
+// sent in the next iteration of the loop. The callback weir_agents_steal_ended is called once,
+// after timeout_ms at the latest (later if the loop is busy). Returns 0, -EINVAL (families, ports
+// or timeout_ms), -ENOENT (no agent), -ENOKEY (no keys), or
 //  -EAGAIN    the last probe was not answered, or no answer came for WEIR_AGENTS_STEAL_ANSWER_MS
 //  -EALREADY  a request for this flow is in flight
 //  -EBUSY     WEIR_AGENTS_STEALS_MAX requests are in flight

@@ -8,7 +8,7 @@
 #include <uv.h>
 
 #define JITTER_SHARE 16 // a probe is sent up to 1/16 of the interval early, by a random time
-// A probe's deadline is this time from now while its answer may be among unread datagrams.
+// While the answer to a probe may be among unread datagrams, the deadline is this time from now.
 #define WAIT_MORE_MS 4u
 #define MEASURE_MS 1000 // time in which most agents measure a new field
 #define CONFIRM_MS 50 // minimum time between two confirmations of a state that the agent repeats

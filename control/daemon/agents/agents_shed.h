@@ -21,8 +21,8 @@ void weir_agents_sheds_on_ended(
 // Returns 0, -EINVAL, -EALREADY or -EBUSY: see weir_agents_order_shed.
 int weir_agents_sheds_order(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	uint64_t process, uint64_t clock_ms, const struct weir_agents_shed *order);
-// Processes an answer to an order, received from the address of an agent. Calls
-// weir_agents_shed_ended if the order has ended.
+// Processes an answer to an order, received from the address of an agent. Calls the callback of
+// weir_agents_sheds_on_ended if the order has ended.
 void weir_agents_sheds_take(struct weir_agents_sheds *sheds, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
 // Returns the table of orders in flight, for weir_agents_requests_cancel and

@@ -21,8 +21,8 @@ void weir_agents_steals_on_ended(
 int weir_agents_steals_request(struct weir_agents_steals *steals,
 	const struct weir_agents_peer *peer, uint64_t process, uint64_t clock_ms,
 	const struct weir_agents_steal *request);
-// Processes an answer to a steal request, received from the address of an agent. Calls
-// weir_agents_steal_ended if the answer is accepted.
+// Processes an answer to a steal request, received from the address of an agent. Calls the callback
+// of weir_agents_steals_on_ended if the answer is accepted.
 void weir_agents_steals_take(struct weir_agents_steals *steals, const struct weir_agents_peer *peer,
 	const uint8_t *bytes, size_t count);
 // Returns the table of requests in flight, for weir_agents_requests_cancel and
