@@ -9,8 +9,8 @@
 
 #include "totals.h"
 
-// Maximum error of the start of a flow. It is computed from the end and the duration of the flow,
-// which are rounded to 1 and 16 us.
+// Maximum error of the start of a flow. The start is computed from the end and the duration of the
+// flow, which are rounded to 1 and 16 us.
 #define START_ERROR_NS 20000u
 // maximum number of flows that are sorted or replayed in one iteration of the loop
 #define SLICE 4096u
@@ -30,15 +30,15 @@ struct weir_comparison {
 	uint64_t began_ns;
 	uint64_t new_flows, lost; // counters at the start of the recording
 	uint64_t updates; // number of changes of the tables at the start of the recording
-	// Heap whose root is the flow that began last. The flows at the indexes from `sorting` on
-	// are already sorted by their start.
+	// Heap whose root is the flow that began last. In the phase SORTING, the flows at the
+	// indexes from `sorting` on are already sorted by their start.
 	struct weir_replay_flow *flows;
 	uint32_t count, room, sorting;
 	uint16_t *number_of; // [ids] index of a backend in `backends`, by backend id, or NONE
 	uint32_t ids;
 	struct weir_replay_backend *backends;
 	struct weir_comparison_result *result;
-	int policy; // policy to replay next; the first is WEIR_REPLAY_RECORDED
+	int policy; // policy of the current or next replay; the first is WEIR_REPLAY_RECORDED
 	struct weir_replay *replay;
 };
 
@@ -95,7 +95,7 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Ends the comparison. Passes the result to the caller, or the reason if it has failed. why: the
+// Ends the comparison, and passes the result or the reason of the failure to `done`. why: the
 // reason; NULL = success.
 static void end(struct weir_comparison *comparison, const char *why) {
 	struct weir_comparison_result *result = why == NULL ? comparison->result : NULL;

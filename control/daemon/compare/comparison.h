@@ -4,9 +4,9 @@
 // that needs no reports (flow_replay.h). If the service's own policy does not need the durations of
 // flows, workers measure these only during the recording. Only one comparison can run at a time.
 //
-// A flow is recorded when its end is detected, if it began during the recording: at a FIN or RST,
-// or at the idle timeout of a UDP flow. Not recorded: flows whose end is detected after the
-// recording, flows without a reply, and TCP flows that time out.
+// A flow that began during the recording is recorded when a worker detects its end: a FIN, an RST,
+// or the idle timeout of a UDP flow. Not recorded: flows whose end is detected after the recording,
+// half-open TCP flows, TCP flows that time out, and evicted flows.
 //
 // Threads: the thread of the loop; sorting and replaying are done in slices.
 #pragma once
@@ -42,20 +42,20 @@ struct weir_comparison_backend {
 	uint64_t time_sum_ns; // sum of the durations of the backend's recorded flows
 };
 
-struct weir_comparison_result { // its owner frees it with weir_comparison_result_free
+struct weir_comparison_result { // the owner frees the result with weir_comparison_result_free
 	char service[WEIR_CONFIG_NAME_BYTES];
 	uint8_t policy; // policy in effect during the recording, enum weir_policy
 	uint64_t recorded_ms;
 	uint64_t began; // number of the service's flows that began during the recording
 	// samples of all services that were lost because the ring of a worker was full
 	uint64_t lost;
-	// Number of flows that are not in the recording because it had WEIR_COMPARISON_FLOWS flows,
-	// or because memory ran out. Flows of backends that were added after the recording had
-	// begun are not in the recording either, but do not count here.
+	// Number of flows that are not in the recording because it was full
+	// (WEIR_COMPARISON_FLOWS), or because memory ran out. Flows of backends that were added
+	// after the recording had begun are not in the recording either, but do not count here.
 	uint64_t omitted;
 	struct weir_replay_params params; // `flows` is NULL
 	struct weir_comparison_backend *names; // [params.backend_count]
-	struct weir_replay_backend *backends; // owned; params.backends
+	struct weir_replay_backend *backends; // owned; params.backends points to it
 	// Results, indexed by policy; the last element is the recording itself. flows_of is NULL
 	// for a policy that was not replayed.
 	struct weir_replay_result replayed[WEIR_POLICY_COUNT + 1];
@@ -72,7 +72,7 @@ typedef void (*weir_comparison_done)(
 // -EBUSY (another comparison is in progress) or -ENOMEM.
 int weir_comparison_begin(struct weir_comparisons *comparisons, uint16_t service, uint32_t for_ms,
 	bool scaled, weir_comparison_done done, void *context);
-// Returns the context of the comparison in progress, or NULL if there is none.
+// Returns the context of the comparison in progress, or NULL if no comparison is in progress.
 void *weir_comparison_context(const struct weir_comparisons *comparisons);
 // Abort the comparison in progress, if there is one. why: the reason, which is passed to `done`.
 void weir_comparison_abandon(struct weir_comparisons *comparisons, const char *why);

@@ -241,8 +241,7 @@ void weir_replay_read(const struct weir_replay *replay, struct weir_replay_resul
 
 // --- create and free ------------------------------------------------------------------------
 
-// Sets up the limits of active flows for worker w. Each limit applies to all workers together; w
-// gets its part.
+// Sets up the limits of active flows for worker w. Each limit applies to all workers together.
 static void share_limit(struct weir_replay *replay, uint32_t w) {
 	const struct weir_replay_params *params = replay->params;
 	struct weir_policy_worker *worker = &replay->workers[w];

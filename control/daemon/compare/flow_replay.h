@@ -22,7 +22,7 @@
 
 struct weir_replay_flow { // 24 bytes
 	uint64_t start_ns;
-	uint64_t service_ns;
+	uint64_t service_ns; // duration
 	uint16_t backend; // index in backends[]
 	uint16_t worker; // index of the worker
 	uint32_t reserved;
@@ -42,12 +42,12 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	uint32_t workers; // at least 1
 	uint32_t subsets; // 1, or one per worker; worker w uses subset w modulo subsets
 	uint32_t slots; // slots of a table, for policies with slots; a prime
-	struct weir_policy_settings settings; // used: the limit, when_exhausted, the error window
+	// Used: max_active_flows (limit of all workers together), when_exhausted, error_window_ms.
+	struct weir_policy_settings settings;
 	bool scaled;
 };
 
-// Returns whether a policy can be replayed. Returns false if the policy needs data that the
-// recording lacks.
+// Returns whether a policy can be replayed: the policy needs no data that the recording lacks.
 bool weir_replay_can(enum weir_policy policy);
 
 #define WEIR_REPLAY_RECORDED (-1) // value for the parameter `policy`: use the recorded backends

@@ -12,7 +12,7 @@
 static int compare_candidates(const void *one, const void *other) {
 	const struct weir_candidate *a = one, *b = other;
 
-	// the rounds need candidates sorted by weight, as in a selection
+	// the rounds need candidates in ascending order of weight
 	if (a->weight != b->weight) {
 		return a->weight < b->weight ? -1 : 1;
 	}
