@@ -21,8 +21,8 @@
 #include "data_path_return.h"
 
 #define PACKET_BYTES 2048 // buffer size, above the MTU of the device
-// Maximum number of packets per iteration of the loop. Many checks can start and end in one
-// iteration.
+// Maximum number of packets per call of take_packets. Many checks can start and end in one
+// iteration of the loop.
 #define PACKETS_PER_TURN 4096
 // Maximum number of ports to try when a socket is bound, because other processes can use some of
 // the ports.
@@ -33,8 +33,8 @@
 #define ADDRESS_MS 1000
 
 struct flow { // the latest flow that used a port
-	struct weir_backend_row row; // headers of its packets
-	uint32_t ifindex; // forwarding l2
+	struct weir_backend_row row; // headers that precede the flow's packets
+	uint32_t ifindex; // for forwarding l2: interface of the backend's link
 	struct weir_address backend, local, vip; // vip.family 0 = the port was not used yet
 	uint16_t vip_port;
 	uint8_t protocol;
@@ -63,7 +63,7 @@ struct weir_data_path {
 	} own_address[2]; // whether this host has an address of IPv4 [0], of IPv6 [1]
 	bool lost;
 	struct weir_data_path_ports ports;
-	struct flow flows[WEIR_DATA_PATH_PORTS]; // indexed by port
+	struct flow flows[WEIR_DATA_PATH_PORTS]; // index: port minus ports.first
 };
 
 static bool is_unspecified(const struct weir_address *address) {
@@ -146,7 +146,7 @@ static void take_packet(struct weir_data_path *path, const uint8_t *packet, size
 		flow->vip_port == read.destination_port &&
 		weir_address_equal(&flow->vip, &read.destination) &&
 		(is_unspecified(&flow->local) || weir_address_equal(&flow->local, &read.source))) {
-		flow->local = read.source; // the kernel has chosen it if it was unspecified
+		flow->local = read.source; // the kernel's choice, if `local` was unspecified
 		if (flow->packets == 0 || (read.acknowledges && !flow->answered)) {
 			flow->step_ms = uv_now(path->poll.loop);
 		}
@@ -354,8 +354,8 @@ static void explain(const struct weir_data_path *path, int error, char *why, siz
 	}
 }
 
-// If the forwarding of the target is l2, checks that packets can be sent to its MAC address.
-// Returns 0, or negative errno with one line in why.
+// If the forwarding of the target is l2, checks that packets can be sent to the backend's MAC
+// address. Returns 0, or negative errno with one line in why.
 static int check_link(const struct weir_data_path *path, const struct weir_data_path_target *target,
 	char *why, size_t why_bytes) {
 	const struct weir_data_path_hop *hop = &target->hop;

@@ -65,7 +65,7 @@ int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
 // Opens a connection. Cost: a few system calls; once a second, also a list of this host's
-// addresses. Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no port is free),
+// addresses. Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no free port),
 // -EPROTONOSUPPORT (forwarding l2, and the tunnel has no packet socket),
 // -ENOLINK (forwarding l2, and the backend's link is not known yet),
 // -ENETUNREACH (forwarding l2, and the backend is not on a link),
@@ -77,14 +77,15 @@ int weir_data_path_open(struct weir_data_path *path, const struct weir_data_path
 
 // Returns whether at least one packet of a flow reached the data path, even if forwarding the
 // packet failed. *ret_error: result of forwarding the last packet, 0 or negative errno.
-// Returns false if the kernel used another route or had no route, if the device was removed, or if
-// no packet was sent yet; why then receives one line.
+// Returns false if no packet reached the data path: the kernel used another route or had no route,
+// the device was removed, or no packet was sent yet. why then receives one line.
 bool weir_data_path_taken(struct weir_data_path *path, const struct weir_data_path_flow *flow,
 	int *ret_error, char *why, size_t why_bytes);
 
 // Returns whether this host possibly caused the timeout of a flow that used the data path. If so,
 // why receives one line. There are two possible causes:
-//   - the loop was busy: the flow's SYN, first ACK or datagram was sent less than patience_ms ago
+//   - the loop was busy: the flow's SYN, first ACK or first datagram was sent less than patience_ms
+//     ago
 //   - this host has acknowledged no TCP packet of the backend, and rp_filter of this host would
 //   drop a reply of the backend
 // Cost: at most two requests to the kernel.

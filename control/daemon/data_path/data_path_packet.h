@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packets of connections via the data path, as the kernel sends them.
+// Parses the packets that the kernel sends for connections via the data path.
 //
 // Threads: any; no shared state.
 #pragma once
@@ -17,7 +17,7 @@ struct weir_data_path_packet {
 	uint16_t source_port, destination_port; // host order
 	uint8_t protocol; // IPPROTO_TCP or IPPROTO_UDP
 	bool reset; // TCP: RST
-	bool acknowledges; // TCP: ACK: this host has received a packet from the backend
+	bool acknowledges; // TCP: ACK, so this host has received a packet from the backend
 };
 
 // Parses a packet. Returns false if the packet is malformed or a fragment, is neither TCP nor UDP,

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-// Number of ports in a block. It is at least the number of checks that can be in flight.
+// Number of ports in a block: at least the number of checks that can be in flight.
 #define WEIR_DATA_PATH_PORTS 2048u
 
 struct weir_data_path_ports {
@@ -19,8 +19,8 @@ struct weir_data_path_ports {
 };
 
 // Finds a block of ports outside the range low to high, which the kernel uses for other connections
-// (net.ipv4.ip_local_port_range). place: index of the block among these blocks; 0 = the highest
-// block. Returns the first port of the block, or -EADDRINUSE.
+// (net.ipv4.ip_local_port_range). place: index of the block among the blocks outside the range; 0 =
+// the highest block. Returns the first port of the block, or -EADDRINUSE.
 int weir_data_path_ports_block(uint16_t low, uint16_t high, unsigned int place);
 
 void weir_data_path_ports_init(struct weir_data_path_ports *ports, uint16_t first);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Return path: determines whether this host accepts the answers of a backend. The source address of
-// the answers is the VIP. The answers are expected at the interface of the route to the backend,
+// the answers is the VIP. The answers should arrive at the interface of the route to the backend,
 // where rp_filter can drop them.
 //
 // Threads: one. No capability needed.

@@ -20,7 +20,7 @@
 #define PRIORITY 50
 #define METRIC_DEVICE 1
 #define METRIC_UNREACHABLE 2
-// Maximum number of rules of a family that previous processes have left. Usually there are two.
+// Maximum number of rules that delete_rules deletes. A previous process leaves two per family.
 #define LEFTOVERS 64
 // Protocol of the rules and routes. When systemd-networkd starts, it removes rules with a different
 // protocol. It also removes routes without a device if they have a different protocol.

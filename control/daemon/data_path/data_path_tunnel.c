@@ -126,7 +126,8 @@ static int open_sockets(struct weir_data_path_tunnel *tunnel, char *why, size_t 
 	}
 	tunnel->ipv6 = r < 0 ? -1 : r;
 	// Protocol 0: the socket receives nothing. The systemd units of earlier versions forbid
-	// packet sockets. This is not an error, because only forwarding l2 needs a packet socket.
+	// packet sockets (EAFNOSUPPORT). This is not an error, because only forwarding l2 needs a
+	// packet socket.
 	tunnel->link = socket(AF_PACKET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (tunnel->link < 0 && errno != EAFNOSUPPORT) {
 		r = -errno;

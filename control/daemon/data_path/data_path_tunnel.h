@@ -3,8 +3,9 @@
 // The tunnel of the data path. It consists of a TUN device for the packets of checks, policy rules
 // that route these packets to the device (data_path_rules.h), and sockets that forward the packets.
 // weir-control opens the tunnel before it drops its privileges, because opening the tunnel needs
-// them. The device is removed when the process closes it or ends. Until then no other process can
-// open the device: it is not persistent, has one queue, and belongs to no user.
+// privileges. The kernel removes the device when the process closes the device or ends. Until then
+// no other process can open the device: it is not persistent, has one queue, and belongs to no
+// user.
 //
 // Threads: one; weir-control opens the tunnel before the event loop starts.
 #pragma once
@@ -44,5 +45,5 @@ struct weir_data_path_tunnel {
 // Returns 0, or negative errno with one line in why and no tunnel open.
 int weir_data_path_tunnel_open(
 	uid_t uid, struct weir_data_path_tunnel *ret, char *why, size_t why_bytes);
-// does nothing if no tunnel is open
+// Does nothing if no tunnel is open.
 void weir_data_path_tunnel_close(struct weir_data_path_tunnel *tunnel);
