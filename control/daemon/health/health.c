@@ -19,7 +19,7 @@ struct weir_health {
 	uint64_t generation;
 };
 
-// Returns the index of a slot. Each backend has two slots: one for its check, and one for the
+// Returns the index of a slot. Each backend has two slots: one for the check, and one for the
 // agent-check that runs alongside.
 static uint32_t slot_of(uint16_t backend, bool alongside) {
 	return backend * 2u + alongside;

@@ -8,15 +8,15 @@
 // HTTP check sends one request, follows no redirect, uses no proxy, and closes its connection. The
 // starts of checks are spread over the interval, with a jitter of a tenth of the interval.
 //
-// At most WEIR_HEALTH_CONCURRENT checks are in flight. All checks together use at most half of the
-// descriptors that the process can open (http, https and grpc checks use three each). Further
-// checks are queued. Most checks of backends with a FAILING verdict run until their timeout. To
-// avoid delaying other checks, these checks may use only an eighth of the limit, or half of the
-// limit while no other check waits.
+// At most WEIR_HEALTH_CONCURRENT checks are in flight. All checks together use at most about half
+// of the descriptors that the process can open (http, https and grpc checks use three each).
+// Further checks are queued. Most checks of backends with a FAILING verdict run until their
+// timeout. To avoid delaying other checks, these checks may use only an eighth of the limit, or
+// half of the limit while no other check waits.
 //
-// Programs of checks of type exec run in another process (programs.h). They are limited separately,
-// to WEIR_HEALTH_PROGRAMS, in the same way. The timeout of a check begins when its program starts,
-// not while it is queued.
+// Programs of checks of type exec run in another process (programs.h). At most WEIR_HEALTH_PROGRAMS
+// of them run at a time, with the same shares of this limit for backends with a FAILING verdict.
+// The timeout of a check begins when its program starts, not when the check is queued.
 //
 // If the loop is busy with other work (a large table, a long list for weirctl), the timeout of a
 // check is extended: an answer that arrived during this time counts.
@@ -31,13 +31,13 @@
 //
 // Via the data path, each check connects to one VIP of the target. After a passed check, the next
 // check uses the next VIP. After a failed check, the next check uses the same VIP again. After a
-// check without a result, too, unless the backend is unchecked (weir_health_unchecked_ms). So
-// `fall` failures in a row belong to one VIP, unless checks without a result were between them. The
-// verdict becomes PASSING when two conditions are met: `rise` checks in a row have passed, and a
-// check of each VIP has passed since the verdict was last FAILING. VIPs whose checks have no result
-// are left out while the backend is unchecked. A restart of the server and a changed target begin
-// again with the second condition. If it needs more than `rise` checks, the additional checks
-// follow quickly (health_cover.h).
+// check without a result, the next check also uses the same VIP, unless the backend is unchecked
+// (weir_health_unchecked_ms). So `fall` failures in a row belong to one VIP, unless checks without
+// a result were between them. The verdict becomes PASSING when two conditions are met: `rise`
+// checks in a row have passed, and a check of each VIP has passed since the verdict was last
+// FAILING. VIPs whose checks have no result are left out while the backend is unchecked. A restart
+// of the server and a change of the target reset the second condition. If this condition needs more
+// than `rise` checks, the additional checks follow quickly (health_cover.h).
 //
 // A backend that will probably not be used soon (weir_health_set_far) is checked at a longer
 // interval, except while its last check disagrees with the verdict.
@@ -63,7 +63,7 @@
 #include "report.h"
 
 #define WEIR_HEALTH_CONCURRENT 2048
-#define WEIR_HEALTH_PROGRAMS 32u // at most WEIR_PROGRAMS_MAX less that of `notify`
+#define WEIR_HEALTH_PROGRAMS 32u // below WEIR_PROGRAMS_MAX, because `notify` runs a program, too
 #define WEIR_HEALTH_DETAIL_BYTES 96
 // A far backend (weir_health_set_far) is checked once in this number of intervals.
 #define WEIR_HEALTH_FAR_INTERVALS 10u
@@ -113,8 +113,8 @@ struct weir_health_target {
 	const struct weir_address *vips;
 	uint32_t vip_count;
 	const struct weir_config_health_check *check; // copied
-	// This check runs in addition to the backend's check, like HAProxy's agent-check. Its
-	// verdict is not reported.
+	// This check runs in addition to the backend's check, like HAProxy's agent-check. The
+	// verdict of this check is not reported.
 	bool alongside;
 	enum weir_health_verdict initial; // initial verdict, if the backend has no check yet
 	// If the backend has no check yet: the last state that the backend has announced in
@@ -139,7 +139,7 @@ struct weir_health_status {
 	uint32_t late_ms;
 	uint64_t age_ms; // time since the last check ended
 	uint64_t passes, fails; // number of results since the check was configured
-	uint32_t streak; // consecutive equal results since the last weir_health_restart
+	uint32_t streak; // consecutive equal results; 0 after weir_health_restart
 };
 
 // Returns 0 or negative errno. The loop must outlive the handles: after weir_health_free, run the
@@ -165,8 +165,8 @@ int weir_health_set_ping(struct weir_health *health, struct weir_ping_sockets *s
 void weir_health_set_programs(
 	struct weir_health *health, struct weir_programs *programs, weir_health_names_fn names);
 
-// Sets a callback for failed checks, except checks of type agent. The callback gets the context of
-// weir_health_create. NULL (the default) = all failed checks count.
+// Sets a callback for failed checks, except checks of type agent. excuse: gets the context of
+// weir_health_create; NULL (the default) = all failed checks count.
 void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn excuse);
 
 // Sets the checks to run; all other checks are removed. A check with the same service, address,
@@ -189,8 +189,8 @@ void weir_health_set_hop(
 void weir_health_set_far(struct weir_health *health, uint16_t backend, bool far);
 
 // Marks a backend as idle: the backend has no flows, and a cheaper signal than a check shows that
-// the backend is up. Its check then runs about once in interval_ms, while the result of the check
-// agrees with the verdict. interval_ms 0: the backend is not idle.
+// the backend is up. Each of the backend's checks then runs about once in interval_ms, while the
+// last result of the check agrees with its verdict. interval_ms 0: the backend is not idle.
 void weir_health_set_idle(struct weir_health *health, uint16_t backend, uint32_t interval_ms);
 
 // Discards the states that a backend has announced in answers to any of its checks. For an
@@ -216,10 +216,10 @@ void weir_health_agent_result(struct weir_health *health, uint16_t backend,
 int weir_health_status(const struct weir_health *health, uint16_t backend, bool alongside,
 	struct weir_health_status *ret);
 
-// Returns the milliseconds since the last result of a backend's check, or since its first check if
-// it never had a result. Returns 0 if the backend has no check, or if at least one of the last
-// WEIR_HEALTH_UNCHECKED checks had a result. Via the data path, only the checks of one VIP count
-// (health_missing.h).
+// Returns the milliseconds since the last result of a backend's check or, if the check never had a
+// result, since its first run ended. Returns 0 if the backend has no check, or if at least one of
+// the last WEIR_HEALTH_UNCHECKED checks had a result. Via the data path, only the checks of one VIP
+// count (health_missing.h).
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Returns the number of checks of type exec that wait for the end of other programs for longer than

@@ -36,7 +36,7 @@ static bool take(struct weir_health_stream *stream, const char *data, size_t byt
 	struct weir_health_agent_check *probe = (struct weir_health_agent_check *)stream;
 	char complaint[WEIR_AGENT_CHECK_COMPLAINT_BYTES] = "";
 
-	(void)data; // the end of `line`
+	(void)data; // the bytes are already in `line`
 	probe->bytes += bytes;
 	stream->room.base += bytes;
 	stream->room.len -= bytes;

@@ -10,7 +10,7 @@
 #include "agent_check.h"
 #include "health_stream.h"
 
-// Starts a probe. words: the words that the agent has sent so far. The reply updates `words`, which
+// Starts a probe. words: the last words that the agent has sent. The reply updates `words`, which
 // must stay valid until the probe ends. Returns 0, or negative errno; `done` is then not called.
 int weir_health_agent_check_start(uv_loop_t *loop, const struct weir_probe_params *params,
 	struct weir_agent_check *words, struct weir_health_stream **ret);

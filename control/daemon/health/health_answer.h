@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Answer: parses the response to an HTTP probe and determines the outcome of the probe.
-// health_http.c passes the parts of the response as they arrive. Of the body only the first bytes
-// of a gRPC answer are stored, and what health_body.h stores.
+// health_http.c passes the parts of the response when they arrive. Only the first bytes of the body
+// of a gRPC answer are stored, and the bytes that health_body.h stores.
 //
 // The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
 // lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status and
-// body, because the backend serves requests. An answer with the state down fails. An unknown word
-// is shown in the detail, and otherwise ignored. The load is read from ORCA headers if the check is
+// body, because the backend serves requests. An answer with the state down fails. An unknown state
+// is only shown in the detail. The load is read from ORCA headers if the check is
 // configured with orca.
 //
 // Threads: any; no I/O.
@@ -26,10 +26,10 @@ struct weir_health_answer {
 	const struct weir_config_health_check *check;
 	struct weir_health_body body; // types http and https
 	bool enough; // no further part is read
-	int status; // HTTP status of the last status line; 0 = no valid status line yet
+	int status; // HTTP status of the last status line; 0 = none, or not valid
 	struct weir_report report; // report read from the headers
-	bool has_unknown_state; // a header X-Weir-State contained an unknown word
-	char unknown_state[24 + 1]; // start of the first of these words, printable ASCII
+	bool has_unknown_state; // a header X-Weir-State contained an unknown state
+	char unknown_state[24 + 1]; // start of the first unknown state, printable ASCII
 	char complaint[WEIR_ORCA_WHY_BYTES]; // error in the first invalid load report; "" = none
 	bool has_load; // there was a valid load report, perhaps without a value that Weir uses
 	int grpc_status; // -1 = not received

@@ -34,7 +34,7 @@ void weir_health_body_fini(struct weir_health_body *body) {
 	body->room = 0;
 }
 
-// Adds bytes to the kept ones. Returns false if out of memory.
+// Adds bytes to the kept bytes. Returns false if out of memory.
 static bool keep(struct weir_health_body *body, const char *data, size_t bytes) {
 	size_t room = body->room > 0 ? body->room : KEPT_LEAST;
 	char *grown;

@@ -13,17 +13,18 @@
 #include "health_match.h"
 #include "health_probe.h"
 
-#define WEIR_HEALTH_BODY_BYTES 65536 // of a body, searched for a text or a regular expression
+// Maximum number of bytes of a body that are searched for a text or a regular expression.
+#define WEIR_HEALTH_BODY_BYTES 65536
 
 struct weir_health_body {
 	const struct weir_config_health_check *check; // borrowed
-	size_t bytes; // searched so far
-	bool found; // the text
+	size_t bytes; // number of bytes searched or kept so far
+	bool found; // the body contains the text
 	bool failed; // out of memory
 	char *kept; // with body_regex: the first `bytes` of the body, in `room` bytes
 	size_t room;
 	union {
-		struct weir_health_match match; // of the text
+		struct weir_health_match match; // search for the text
 		struct sha256_ctx sha256;
 		struct md5_ctx md5;
 	};
@@ -40,7 +41,8 @@ void weir_health_body_fini(struct weir_health_body *body);
 // Processes the next bytes of the body. Returns false if no further byte can change the outcome.
 bool weir_health_body_take(struct weir_health_body *body, const char *data, size_t bytes);
 
-// Determines the outcome from the whole body, or from the part that was sufficient. detail:
-// appended to if the body is wrong; ", body ...".
+// Determines the outcome from the whole body, or from the part that was sufficient. detail: if the
+// body is wrong, this function appends a text such as ", body ..."; if memory ran out, it replaces
+// the detail.
 enum weir_probe_outcome weir_health_body_judge(
 	struct weir_health_body *body, char *detail, size_t bytes);

@@ -32,23 +32,24 @@ struct weir_health_check {
 	struct weir_health_params *params;
 	enum weir_health_verdict verdict;
 	bool far;
-	uint32_t idle_intervals; // intervals between checks of an idle backend; 0 = not idle
+	uint32_t idle_intervals; // number of intervals between checks of an idle backend; 0 = not
+				 // idle
 	uint64_t due_ms; // loop time of the current or next start, without jitter; see schedule
 	uint64_t planned_ms; // due_ms plus jitter
 	uint32_t late_ms; // delay of the last start after planned_ms
 	bool spread; // the check has a random offset in the interval
 	uint64_t started_ns; // start of the running probe
-	uint64_t ended_ns; // end of the last probe, 0 = none ended
+	uint64_t ended_ns; // end of the last probe since the target was set; 0 = no probe has ended
 	bool passed;
 	struct weir_health_missing missing;
 	struct weir_health_cover cover;
 	char detail[WEIR_HEALTH_DETAIL_BYTES];
 	uint32_t duration_ms;
 	uint32_t streak;
-	// After a restart of the server: number of further checks to run after a short interval.
+	// After a restart of the server: number of checks that still run after a short interval.
 	uint32_t quick;
 	uint64_t passes, fails;
-	struct weir_health_reported reported; // in the last report
+	struct weir_health_reported reported; // values of the last report
 	struct weir_agent_check agent_words; // words that the backend's agent-check has received
 	// The connection of a probe via the data path, while the probe runs.
 	struct weir_data_path_flow flow;
@@ -105,8 +106,8 @@ static bool is_settled(const struct weir_health_check *check) {
 
 // Returns whether the next check is a retry. If a retry interval is configured, the next check is a
 // retry if the last check failed and the verdict is not FAILING yet. After a restart of the server,
-// the first checks are retries as well, until one fails. The additional checks that cover further
-// VIPs (health_cover.h) are retries, too.
+// the next check is a retry while `quick` is above 0. The additional checks that cover further VIPs
+// (health_cover.h) are retries, too.
 static bool is_retry(const struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 
@@ -192,8 +193,8 @@ static void schedule(struct weir_health_check *check) {
 	sleep_until_due(check);
 }
 
-// The results of a check that the callbacks report. This struct is a copy, because a callback can
-// configure the checks, which can free this check.
+// The results of a check that the callbacks report. The struct is a copy, because a callback can
+// configure the checks, which can free the check.
 struct update {
 	bool changed; // the verdict changed
 	enum weir_health_verdict verdict;
@@ -239,8 +240,9 @@ static void end_probe(
 }
 
 // Chooses the VIP of the next check. The next check uses the same VIP again after a failed check,
-// and after a check without a result, unless the backend is unchecked now. In this case the VIP
-// counts as covered: a VIP that cannot be checked does not keep the verdict from becoming PASSING.
+// and after a check without a result. If the backend is unchecked, the next check uses the next VIP
+// after a check without a result, and the VIP without a result counts as covered: a VIP that cannot
+// be checked does not keep the verdict from becoming PASSING.
 static void choose_vip(struct weir_health_check *check, enum weir_probe_outcome outcome) {
 	if (outcome == WEIR_PROBE_PASSED ||
 		(outcome == WEIR_PROBE_UNKNOWN && check->missing.count >= WEIR_HEALTH_UNCHECKED)) {

@@ -20,7 +20,7 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 	struct weir_health_pings *pings; // NULL = no sockets for ICMP
 	struct weir_programs *programs; // NULL = programs cannot run
 	struct weir_data_path *path; // NULL = no data path
-	struct weir_health_starts starts, program_starts; // program_starts: checks of type exec
+	struct weir_health_starts starts, program_starts; // program_starts: for checks of type exec
 	struct weir_health_durations durations;
 	uint64_t random; // state of the random numbers for jitter, not 0
 	uint32_t covering; // number of checks whose cover.is_open is true
@@ -45,9 +45,10 @@ void weir_health_checking_wake(struct weir_health_checking *checking);
 // The check starts to run when weir_health_check_set is called. Returns NULL if out of memory.
 struct weir_health_check *weir_health_check_create(
 	struct weir_health_checking *checking, const struct weir_health_target *target);
-// Sets the target of the check. The first probe starts after the delay, except for the type agent.
-// The verdict and the announced state are kept. params: the parameters of the target. The check
-// takes over one reference to the parameters, which the caller has already counted in `users`.
+// Sets the target of the check. The first probe starts after the delay; the type agent has no
+// probe. The verdict and the announced state are kept. params: the parameters of the target. The
+// check takes over one reference to the parameters, which the caller has already counted in
+// `users`.
 void weir_health_check_set(struct weir_health_check *check, const struct weir_health_target *target,
 	struct weir_health_params *params, uint64_t delay_ms);
 // Returns whether the check already checks this target, with the same parameters.

@@ -16,9 +16,10 @@
 #define WEIR_HEALTH_COVER_PER_S 2000u
 
 struct weir_health_cover { // zeroed: no VIP is covered
-	// VIPs that passed or were left out since the verdict was last FAILING, the server
-	// restarted, or the target was set. A VIP counts again in its next turn, after all others.
-	// A failed check with another verdict does not reset this number.
+	// Number of passed checks and of left-out VIPs since the verdict was last FAILING, the
+	// server restarted, or the target was set. Both advance the check to the next VIP, so they
+	// cover different VIPs until all VIPs are covered. A failed check with another verdict does
+	// not reset this number.
 	uint32_t vips;
 	bool is_open; // `rise` checks in a row passed, but `vips` is below the number of VIPs
 };
@@ -30,8 +31,8 @@ static inline void weir_health_cover_open(
 	cover->is_open = is_open;
 }
 
-// Returns the time to the next check of a backend while is_open is true: quick_ms, or more if many
-// checks are open, but at most interval_ms.
+// Returns the time to the next check of a backend while is_open is true: quick_ms, or more if
+// is_open is true for many checks, but at most interval_ms. open: number of these checks.
 static inline uint32_t weir_health_cover_ms(
 	uint32_t open, uint32_t quick_ms, uint32_t interval_ms) {
 	const uint64_t fair_ms = (uint64_t)open * 1000 / WEIR_HEALTH_COVER_PER_S;

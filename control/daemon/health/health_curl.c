@@ -7,8 +7,8 @@
 
 #define POOL 512 // maximum number of idle transfers in the pool
 
-// The transfers that verify servers with one CA file. Groups are never removed, so there is one
-// group for each file used so far.
+// The transfers that verify servers with one CA file. Groups are removed only by
+// weir_health_curl_free, so there is one group for each file used so far.
 struct group {
 	uv_timer_t timer;
 	uv_loop_t *loop;

@@ -29,8 +29,8 @@ struct weir_health_datagram_result {
 struct weir_health_datagram;
 
 struct weir_health_datagram_type {
-	// Returns whether this datagram decides the outcome; *ret is then set. data: the first
-	// WEIR_HEALTH_DATAGRAM_BYTES of the datagram.
+	// Returns whether this datagram decides the outcome; *ret is then set. data: the datagram,
+	// or the first WEIR_HEALTH_DATAGRAM_BYTES of a longer datagram.
 	bool (*take)(struct weir_health_datagram *datagram, const uint8_t *data, size_t bytes,
 		struct weir_health_datagram_result *ret);
 	// Sets the outcome after the timeout.

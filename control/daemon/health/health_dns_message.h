@@ -36,8 +36,9 @@ int weir_dns_query_encode(
 	const char *name, uint16_t record, uint16_t id, struct weir_dns_query *ret);
 
 // Reads an answer. wanted: the address to search for in the records; family 0 = none. Returns false
-// if the message is not an answer to the query: it has another ID or question, or is not an answer
-// at all. A server that could not read the query may answer with an error and without the question.
+// if the message is not an answer to the query: the message has another ID or question, or is not
+// an answer at all. An error without a question is an answer, because a server that cannot read the
+// query may send it.
 bool weir_dns_answer_read(const struct weir_dns_query *query, const uint8_t *data, size_t bytes,
 	const struct weir_address *wanted, struct weir_dns_answer *ret);
 

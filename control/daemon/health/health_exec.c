@@ -8,12 +8,12 @@
 
 #define TEXT_BYTES (WEIR_PROGRAM_OUTPUT_BYTES + 64)
 #define DETAIL_BYTES (TEXT_BYTES + 32)
-#define FIRST_WEIGHT 2 // this exit status is the weight 0, as in keepalived
+#define FIRST_WEIGHT 2 // this exit status means the weight 0, as in keepalived
 
 struct weir_health_exec {
-	uv_timer_t timer; // of a probe that cannot run
+	uv_timer_t timer; // ends a probe that cannot run
 	struct weir_programs *programs;
-	uint64_t id; // of the run; 0 = no program runs
+	uint64_t id; // id of the run; 0 = no program runs
 	struct weir_probe_params params;
 };
 
@@ -106,7 +106,7 @@ struct texts { // the values that a program gets
 };
 
 // Returns the value for the placeholder at the start of a text, or NULL if the text does not start
-// with one. *ret: bytes of the placeholder.
+// with a placeholder. *ret: length of the placeholder in bytes.
 static const char *value_of(const char *text, const struct texts *texts, size_t *ret) {
 	const struct {
 		const char *placeholder, *value;

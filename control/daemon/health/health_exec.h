@@ -8,8 +8,8 @@
 //
 // The outcome is UNKNOWN if there is no helper process to run programs, if this host lacks a
 // resource to start the program, or if there is no result because the program cannot be killed or
-// the helper has exited. If the program cannot be started for another reason, such as a missing
-// file, the probe fails.
+// the helper process has exited or is stopped. If the program cannot be started for another reason,
+// such as a missing file, the probe fails.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -121,7 +121,7 @@ static enum weir_probe_outcome judge_error(
 			snprintf(detail, bytes, "server refused the request");
 			return WEIR_PROBE_FAILED;
 		}
-		// This error is not caused by the backend.
+		// The backend did not cause this error.
 		snprintf(detail, bytes, "%s",
 			os_error != 0 ? uv_strerror(-(int)os_error) : curl_easy_strerror(code));
 		return WEIR_PROBE_UNKNOWN;
@@ -160,10 +160,10 @@ static enum weir_probe_outcome judge_error(
 	return WEIR_PROBE_FAILED;
 }
 
-// Returns whether the answer is complete: the probe ended the transfer because it had read enough,
-// or the transfer succeeded. Exception: if the connection was reset, a successful transfer is not
-// complete, because libcurl accepts headers and a body of unknown length even after a reset. This
-// exception does not apply to gRPC, whose answer ends with trailers.
+// Returns whether the answer is complete: the probe ended the transfer because the probe had read
+// enough, or the transfer succeeded. Exception: if the connection was reset, a successful transfer
+// is not complete, because libcurl accepts headers and a body of unknown length even after a reset.
+// This exception does not apply to gRPC, whose answer ends with trailers.
 static bool is_answer(const struct weir_health_http *http, CURLcode code) {
 	bool is_grpc = http->params.check->type == WEIR_CHECK_GRPC;
 
@@ -294,7 +294,7 @@ static void format_address(const struct weir_health_http *http, char *text, size
 void weir_health_server_name(
 	const struct weir_config_health_check *check, char name[WEIR_HEALTH_NAME_BYTES]) {
 	const char *host = check->server_name[0] != '\0' ? check->server_name : check->host;
-	const char *end = host[0] == '[' ? strchr(host, ']') : host; // of the colons of an address
+	const char *end = host[0] == '[' ? strchr(host, ']') : host; // skip an IPv6 address
 	const char *colon = end != NULL ? strchr(end, ':') : NULL;
 	size_t n = colon != NULL ? (size_t)(colon - host) : strlen(host);
 

@@ -6,7 +6,7 @@
 
 #define HEX_SHOWN 12u // bytes that are shown in hexadecimal digits
 #define WANTED_SHOWN 24u // characters of the expected text that are shown
-#define SHOWN_BYTES (WEIR_HEALTH_MATCH_SHOWN + 3) // in quotes
+#define SHOWN_BYTES (WEIR_HEALTH_MATCH_SHOWN + 3) // with two quotes and the NUL
 
 // Prepares the search. The Knuth-Morris-Pratt algorithm is used, because it needs no buffer
 // although the answer arrives in parts.

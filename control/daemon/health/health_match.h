@@ -13,7 +13,7 @@
 #include "config.h"
 
 #define WEIR_HEALTH_MATCH_BYTES 255u // maximum number of expected bytes
-#define WEIR_HEALTH_MATCH_SHOWN 32u // bytes of the answer that the detail shows
+#define WEIR_HEALTH_MATCH_SHOWN 32u // maximum number of bytes of the answer in the detail
 
 enum weir_health_match_result {
 	WEIR_HEALTH_MATCH_MORE, // undecided: further bytes decide
@@ -26,7 +26,7 @@ struct weir_health_match {
 	size_t wanted_bytes; // at least 1
 	bool anywhere; // the bytes may be anywhere in the answer, not only at its start
 	bool hex; // the expected bytes were configured in hexadecimal digits
-	uint8_t matched; // number of wanted bytes at the end of the answer so far
+	uint8_t matched; // number of wanted bytes found so far
 	size_t bytes; // length of the answer so far
 	uint8_t first[WEIR_HEALTH_MATCH_SHOWN]; // start of the answer
 	uint8_t border[WEIR_HEALTH_MATCH_BYTES]; // length of the longest border of each prefix
@@ -44,9 +44,9 @@ void weir_health_match_expect(
 enum weir_health_match_result weir_health_match_take(
 	struct weir_health_match *match, const void *data, size_t bytes);
 
-// Write the detail of a probe, with the first line of the answer. _failed also writes the expected
-// bytes and, at the end of the detail, `when`: why no more bytes were read. If `hex` is set, bytes
-// are written in hexadecimal digits.
+// Write the detail of a probe, with the first line of the answer. weir_health_match_failed also
+// writes the expected bytes and, at the end of the detail, `when`: why no more bytes were read. If
+// `hex` is set, both functions write the first bytes of the answer in hexadecimal digits instead.
 void weir_health_match_passed(const struct weir_health_match *match, char *detail, size_t bytes);
 void weir_health_match_failed(
 	const struct weir_health_match *match, const char *when, char *detail, size_t bytes);

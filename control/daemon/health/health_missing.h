@@ -19,7 +19,7 @@ struct weir_health_missing { // zeroed: no probe without a result
 	// If count > 0: time at which the probe before these probes ended; if there was none, time
 	// at which the first of them ended.
 	uint64_t since_ns;
-	bool no_result; // the detail text of the check describes a probe without a result
+	bool no_result; // the detail text of the check is about a probe without a result
 };
 
 // Returns whether the check keeps its detail text after a probe of this VIP: the probe passed, and

@@ -31,7 +31,7 @@ void weir_health_params_leave(struct weir_health_params *params);
 // Returns whether the parameters match the check and the VIPs of the target.
 bool weir_health_params_are_of(
 	const struct weir_health_params *params, const struct weir_health_target *target);
-// Puts the VIP with this index in front of a detail, and cuts off the end if the result is too
-// long.
+// Puts the address of the VIP with this index in front of a detail, and cuts off the end if the
+// result is too long.
 void weir_health_params_name(const struct weir_health_params *params, uint32_t vip,
 	char detail[static WEIR_HEALTH_DETAIL_BYTES]);

@@ -25,7 +25,7 @@ struct weir_health_ping {
 };
 
 struct family {
-	uv_poll_t poll; // open only if the socket is
+	uv_poll_t poll; // open only if the socket is open
 	struct weir_ping_socket socket;
 	struct weir_health_pings *pings;
 };
@@ -131,8 +131,9 @@ static uint16_t checksum(const uint8_t *message, size_t bytes) {
 	return (uint16_t)~(sum + (sum >> 16));
 }
 
-// Sends the request. A raw socket needs the checksum for IPv4; otherwise the kernel sets it, and
-// the ID of a ping socket. Returns 0 or negative errno.
+// Sends the request. For a raw socket of IPv4, this function computes the checksum; otherwise the
+// kernel sets the checksum. The kernel also sets the ID of a ping socket. Returns 0 or negative
+// errno.
 static int send_request(const struct family *family, const struct weir_health_ping *ping) {
 	const struct weir_address *address = &ping->params.address;
 	const bool ipv4 = address->family == 4;

@@ -21,7 +21,7 @@ enum weir_probe_outcome {
 };
 
 // Called once, from the loop, when a probe has ended; not called if the probe was cancelled. The
-// caller must not use the probe any more. detail, report: valid during the call. report: the report
+// probe must not be used any more. detail, report: valid during the call. report: the report
 // in the backend's answer; NULL = none.
 typedef void (*weir_probe_fn)(void *context, enum weir_probe_outcome outcome, const char *detail,
 	const struct weir_report *report);
@@ -64,7 +64,7 @@ static inline uint64_t weir_probe_deadline_extend(struct weir_probe_deadline *de
 	return late_ms < check->timeout_ms ? late_ms : check->timeout_ms;
 }
 
-// Returns the outcome of a failure with this (negative) errno. It is UNKNOWN if this host, not the
+// Returns the outcome of a failure with this (negative) errno: UNKNOWN if this host, not the
 // backend, causes the failure.
 static inline enum weir_probe_outcome weir_probe_outcome_of(int error) {
 	switch (-error) {

@@ -14,11 +14,11 @@
 #include "health_connect.h"
 
 #define BUFFER_BYTES 4096
-// Listen backlog. It is large, so that other processes cannot fill it before libcurl connects.
+// Listen backlog; large, so that other processes cannot fill it before libcurl connects.
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
 #define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl reads in one call
-#define END_MS 1 // time for libcurl to read the last data before the connection is closed
+#define END_MS 1 // interval of the checks whether libcurl has read the server's last data
 
 struct direction { // one of the two directions
 	uv_stream_t *from, *to;

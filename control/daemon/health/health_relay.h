@@ -28,17 +28,17 @@ struct weir_health_relay;
 // Called when the connection to the backend is established. libcurl can then connect once to the
 // abstract unix socket with this name. Connections of other processes are closed.
 typedef void (*weir_health_relay_connected)(void *context, const char *name);
-// Called when connecting has failed, when libcurl's connection could not be accepted, or when more
-// than WEIR_HEALTH_RECEIVED_MOST bytes were received (-EMSGSIZE). error: negative errno. Called at
-// most once; no callback follows.
+// Called when connecting or listening has failed, when libcurl's connection could not be accepted,
+// or when the server has sent more than WEIR_HEALTH_RECEIVED_MOST bytes (-EMSGSIZE). error:
+// negative errno. Called at most once; no callback follows.
 typedef void (*weir_health_relay_failed)(void *context, int error);
 
-// Connect to the backend of a probe. Returns 0, or negative errno: no callback follows.
+// Connect to the backend of a probe. Returns 0, or negative errno; then no callback follows.
 int weir_health_relay_start(uv_loop_t *loop, const struct weir_probe_params *params,
 	weir_health_relay_connected connected, weir_health_relay_failed failed, void *context,
 	struct weir_health_relay **ret);
 
-// Returns whether libcurl has connected. It can connect only once.
+// Returns whether libcurl has connected. libcurl can connect only once.
 bool weir_health_relay_is_joined(const struct weir_health_relay *relay);
 
 // Returns the error that ended the connection to the backend, as negative errno; 0 = no error. The

@@ -19,7 +19,7 @@ static void apply_word(
 		static const char why[] = "answer has no X-Weir-State header";
 
 		report->word = WEIR_HEALTH_WORD_READY;
-		if (report->why[0] == '\0') { // otherwise, the header has an unknown state
+		if (report->why[0] == '\0') { // not empty: the header has an unknown state
 			weir_report_set_why(report, why, sizeof(why) - 1);
 		}
 	}
@@ -33,7 +33,7 @@ bool weir_health_reported_apply(struct weir_health_reported *reported, enum weir
 		reported->weight = report->given != 0;
 		return before || reported->weight;
 	}
-	if (type != WEIR_CHECK_AGENT_CHECK) { // its words are in agent_check.h
+	if (type != WEIR_CHECK_AGENT_CHECK) { // agent_check.h handles the words of an agent-check
 		apply_word(reported, passed, report);
 	}
 	return report->given != 0 || report->word != WEIR_HEALTH_WORD_NONE;

@@ -58,7 +58,7 @@ unsigned int weir_health_run_descriptors(const struct weir_config_health_check *
 	case WEIR_CHECK_GRPC:
 		return WEIR_HEALTH_RELAY_DESCRIPTORS;
 	case WEIR_CHECK_EXEC:
-		return 0; // the helper process opens them
+		return 0; // the helper process opens the descriptors
 	default:
 		return 1;
 	}

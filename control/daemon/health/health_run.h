@@ -12,7 +12,7 @@
 #include "health_exec.h"
 #include "health_probe.h"
 
-struct weir_health_run { // zeroed: no probe is running; otherwise one of these is set
+struct weir_health_run { // zeroed: no probe is running; otherwise one member is set
 	struct weir_health_stream *stream;
 	struct weir_health_datagram *datagram;
 	struct weir_health_ping *ping;
@@ -30,7 +30,7 @@ struct weir_health_run_with { // what probes use in addition to their parameters
 };
 
 // Starts the probe. Returns 0, or negative errno; `done` is then not called, and no probe is
-// running. When `done` is called, the caller zeroes the struct.
+// running. `done` must zero the struct.
 int weir_health_run_start(struct weir_health_run *run, const struct weir_health_run_with *with,
 	const struct weir_probe_params *params);
 // Cancels the probe without calling done. Does nothing if no probe is running.

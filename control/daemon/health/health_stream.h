@@ -15,7 +15,7 @@
 #include "health_probe.h"
 
 struct weir_health_stream_result {
-	enum weir_probe_outcome outcome; // a callback gets FAILED, and can set another outcome
+	enum weir_probe_outcome outcome; // FAILED before a callback, which can set another outcome
 	char detail[96];
 	const struct weir_report *report; // member of the probe's struct; NULL = none
 };
@@ -29,7 +29,7 @@ struct weir_health_stream_type {
 		struct weir_health_stream_result *ret);
 	// Sets the detail if the backend has closed the connection.
 	void (*closed)(struct weir_health_stream *stream, struct weir_health_stream_result *ret);
-	// Changes the detail after the timeout; NULL = it remains "timeout after 500 ms".
+	// Changes the detail after the timeout; NULL = the detail stays "timeout after 500 ms".
 	void (*expire)(struct weir_health_stream *stream, struct weir_health_stream_result *ret);
 };
 
@@ -48,8 +48,8 @@ struct weir_health_stream {
 	unsigned int open_handles;
 	bool connected;
 	bool ended;
-	// Negative errno: the connection was reset before or while the request was sent. 0 = it was
-	// not.
+	// Negative errno: the backend reset the connection before or while the request was sent;
+	// otherwise 0.
 	int reset;
 };
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // UDP probe: sends one datagram. If the check expects bytes, the first datagram of the backend must
-// contain them. Otherwise the probe passes with any datagram of the backend, and also if no
-// datagram and no ICMP error arrive until the timeout.
+// begin with these bytes or contain them (health_match.h). Otherwise the probe passes with any
+// datagram of the backend, and also if neither a datagram nor an ICMP error arrives before the
+// timeout.
 //
 // Threads: only the event loop's thread.
 #pragma once

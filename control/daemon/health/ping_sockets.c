@@ -14,7 +14,7 @@
 // Size of the receive buffer of a socket. It is large enough for the replies to all checks that can
 // be in flight, because they can arrive while further requests are sent.
 #define RECEIVE_BYTES (4 << 20)
-#define ICMP_FILTER_OPTION 1 // ICMP_FILTER of linux/icmp.h, which excludes netinet/ip_icmp.h
+#define ICMP_FILTER_OPTION 1 // ICMP_FILTER of linux/icmp.h, which conflicts with netinet/ip_icmp.h
 
 // Makes a raw socket receive only echo replies.
 static int filter(int fd, int family) {
