@@ -91,7 +91,8 @@ static void measure_shares(struct weir_bucket_loads *loads, const struct weir_bu
 }
 
 // Returns the share of a worker's time that one packet needs, measured on workers that hand no
-// packets over to other workers. If all workers do, the share is estimated from all workers.
+// packets over to other workers. If there is no such worker with packets, the share is estimated
+// from all workers.
 static double cost_of_packet(const struct weir_bucket_loads *loads, const struct window *window) {
 	double share = 0, packets = 0, all_share = 0, all_packets = 0;
 

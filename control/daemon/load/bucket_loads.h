@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Bucket loads: computes the load of each bucket of flows (WEIR_BUCKETS in segment/layout.h). The
-// load is the share of its worker's time that the bucket uses. It is computed from counters of the
+// Bucket loads: computes the load of each bucket of flows (WEIR_BUCKETS in segment/layout.h): the
+// share of the owning worker's time that the bucket uses. The load is computed from counters of the
 // workers: packets of each bucket, and busy and idle cycles of each worker.
 //
 // The busy time of a worker is divided among its buckets in proportion to their packets. A worker
@@ -48,13 +48,13 @@ struct weir_bucket_load {
 	uint64_t packets; // counter at the last reading
 	uint64_t window; // packets since the last tick
 	uint32_t owner;
-	struct weir_steal_duration load; // negative: not measured yet
+	struct weir_steal_duration load;
 };
 
 struct weir_bucket_worker {
 	uint64_t busy_cycles, idle_cycles, handed_over; // counters at the last tick
-	uint64_t window; // packets of its buckets since the last tick
-	double share; // busy share of its time between the last two ticks; 0..1
+	uint64_t window; // packets of the worker's buckets since the last tick
+	double share; // busy share of the worker's time between the last two ticks; 0..1
 	struct weir_steal_duration base;
 	bool alive; // the worker is alive, and has counted cycles since the previous tick
 };

@@ -12,8 +12,8 @@
 #define LEAST_LOAD 1e-5 // a bucket whose load is below this share of a worker's time is never moved
 // Fixed cost of a move, as a share of a worker's time, which is added to the measured cost. The
 // planner tries tasks in the order of (fixed cost + measured cost) / load, rounded to powers of
-// two. Because of the fixed cost, it tries buckets with a high load first even if moving is cheap.
-// This matters because a tick allows only a few moves.
+// two. Because of the fixed cost, the planner tries buckets with a high load first even if moving
+// is cheap. This order matters because a tick allows only a few moves.
 #define LATENCY (1.0 / 32)
 #define BACKOFF_S 0.1
 #define BACKOFF_MAX_S 1.6
@@ -121,7 +121,7 @@ void weir_bucket_moves_answer(
 
 // --- owners -------------------------------------------------------------------------------
 
-// Call this function when the owner of a bucket has changed, or was read for the first time.
+// Call this function when the owner of a bucket has changed.
 static void follow_owner(struct weir_bucket_moves *moves, uint32_t bucket, double now) {
 	struct request *request = find_request(moves, bucket);
 	uint32_t owner = moves->loads.bucket[bucket].owner;

@@ -13,7 +13,7 @@
 //      again for WEIR_BUCKET_REST_S. With 10 ticks per second this module therefore moves at most
 //      10 * WEIR_BUCKET_MOVES buckets per second. Moves requested by distributors (moves.h) are
 //      additional, and do not wait for WEIR_BUCKET_REST_S.
-//   B3 a victim or a thief has at most one request at a time.
+//   B3 a worker is the victim or the thief of at most one request at a time.
 //   B4 the owners in the dataplane are authoritative, regardless of requests and answers.
 //   B5 a bucket does not move to a worker whose load would then be higher than the current load of
 //      the bucket's owner. Therefore a bucket that uses most of a worker's time (an elephant) does
@@ -32,7 +32,8 @@
 #define WEIR_BUCKET_MOVES 16u // maximum number of moves requested in a tick
 #define WEIR_BUCKET_REST_S 0.3 // minimum time between two moves of a bucket: three ticks
 #define WEIR_BUCKET_LIMIT_S 1.0 // time after which a request expires
-#define WEIR_BUCKET_ELEPHANT 0.5 // minimum load of an elephant, as a share of a worker's time
+// A bucket whose load rises above this share of a worker's time becomes an elephant.
+#define WEIR_BUCKET_ELEPHANT 0.5
 #define WEIR_BUCKET_REPORT_S 600.0 // minimum time between two reports of the same elephant
 
 struct weir_bucket_moves;
@@ -81,7 +82,7 @@ struct weir_bucket_summary { // buckets of one worker
 struct weir_bucket_summary weir_bucket_moves_summary(
 	const struct weir_bucket_moves *moves, uint32_t worker);
 
-// Gets the next bucket to report: it has become an elephant, and was not returned in its current
-// report interval of WEIR_BUCKET_REPORT_S. Returns false if there is none.
+// Gets the next bucket to report: the bucket has become an elephant, and was not returned in its
+// current report interval of WEIR_BUCKET_REPORT_S. Returns false if there is no such bucket.
 bool weir_bucket_moves_elephant(struct weir_bucket_moves *moves, uint32_t *ret_bucket,
 	uint32_t *ret_worker, double *ret_load);

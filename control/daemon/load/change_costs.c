@@ -33,8 +33,8 @@ static bool is(const struct weir_change *change, enum weir_change_kind kind, con
 	return change->kind == kind && strcmp(change->key, key) == 0;
 }
 
-// Finds services by name. A search begins where the last search ended, because changes are in the
-// order of the services in both configurations.
+// Finds services by name. A search begins at the service that the last search found, because
+// changes are in the order of the services in both configurations.
 struct finder {
 	const struct weir_config *config;
 	uint32_t next;
@@ -182,8 +182,8 @@ static int cost_backend(
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
 }
 
-// Returns whether on_backend_down applies to a backend: the backend is down, in maintenance, or
-// removed.
+// Returns whether on_backend_down applies to a backend: the backend is not in the selection, and is
+// down, in maintenance, or removed.
 static bool is_down(const struct weir_backend_state *backend) {
 	return !backend->in_selection &&
 	       (backend->leaving || backend->admin == WEIR_ADMIN_MAINTENANCE ||
@@ -231,8 +231,8 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 	return set_removal(change, &removal);
 }
 
-// Sets the cost of a change of "udp". If it becomes "datagram", the UDP flows of the service end at
-// their next datagram.
+// Sets the cost of a change of "udp". If the new value is "datagram", the UDP flows of the service
+// end at their next datagram.
 static int cost_udp(struct costs *costs, struct weir_change *change, const struct names *names) {
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
@@ -446,7 +446,7 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 }
 
 // Returns whether a change outside of the section "services" changes the subsets of services.
-// of_workers: each worker has its own subset. If so, subsets also change when the number of workers
+// of_workers: each worker has its own subset. If so, subsets also change when workers.cores
 // changes, because each worker then gets other flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {

@@ -3,7 +3,7 @@
 // Lists the manual settings that a change of the configuration discards: drains and maintenance of
 // backends, drains of binds, weights, and policies. Operators make these settings at run time.
 // Settings are stored by name, so a service, backend or bind with a new name starts without
-// settings. A weight that a canary keeps is not discarded.
+// settings. A weight that a canary keeps is discarded only when the backend is removed.
 //
 // Threads: one. Keeps no state.
 #pragma once
@@ -28,8 +28,8 @@ struct weir_change_hand { // input; borrowed
 
 // Writes which settings are discarded, such as "replaces the weight set by hand: 0 -> 7" or "ends:
 // maintenance of web-2 (10.0.0.12), weight 50 of web-1". Also writes if a canary keeps a weight
-// that the change would discard. Names at most WEIR_CHANGE_HAND_MOST settings. "" = neither.
-// Returns text. Cost: at most two lookups per backend of the service.
+// that the change would discard. Names at most WEIR_CHANGE_HAND_MOST settings. "" = no setting is
+// discarded or kept. Returns text. Cost: at most two lookups per backend of the service.
 #define WEIR_CHANGE_HAND_MOST 4u
 #define WEIR_CHANGE_HAND_BYTES 1024
 const char *weir_change_hand_text(

@@ -69,7 +69,7 @@ static uint32_t first_place(const struct search *search, const struct weir_addre
 }
 
 // Returns whether the change adds this backend, or changes its address, and the backend will get
-// new flows. A backend that already exists with this address keeps its state, so it does not count.
+// new flows. Returns false for a backend that already has this address, because it keeps its state.
 static bool begins(const struct search *search, const struct place *place) {
 	const struct weir_config_backend *backend = place->backend;
 	int id = weir_tables_backend_find(search->of->tables, place->service->name, backend->name);

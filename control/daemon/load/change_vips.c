@@ -94,8 +94,8 @@ static int warn(const struct weir_config *to, uint32_t service, const struct vip
 	return weir_config_add_warning(errors, &warning);
 }
 
-// Returns the service with this name in the former configuration, or NULL. place: its index in the
-// new configuration, which is tried first, because most services keep their index.
+// Returns the service with this name in the previous configuration, or NULL. place: index of the
+// service in the new configuration, which is tried first, because most services keep their index.
 static const struct weir_config_service *find_former(
 	const struct weir_config *from, uint32_t place, const char *name) {
 	return place < from->service_count && strcmp(from->services[place].name, name) == 0

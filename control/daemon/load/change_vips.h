@@ -2,7 +2,7 @@
 //
 // Finds VIPs that the health checks of a service will cover only after a change of the
 // configuration. If a backend does not have such a VIP yet, its checks fail after the change, and
-// it gets no new flows for any VIP of the service.
+// the backend gets no new flows for any VIP of the service.
 //
 // Threads: one. Keeps no state.
 #pragma once

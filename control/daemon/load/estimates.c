@@ -70,8 +70,8 @@ static void remove_backend(struct weir_estimates *estimates, uint32_t id) {
 	memset(backend, 0, sizeof(*backend));
 }
 
-// Begins the estimates of a backend. Its statistics are allocated with its first sample, because
-// allocating the statistics of thousands of backends here would delay the loop.
+// Begins the service times of a backend. Their statistics are allocated with the first sample,
+// because allocating the statistics of thousands of backends here would delay the loop.
 static void begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	const struct service_estimates *service = backend->service;
@@ -115,7 +115,7 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 	return 0;
 }
 
-// Sets up the estimates that the service of a backend needs, and removes all others.
+// Sets up the estimates of a backend that its service needs, and removes the other estimates.
 static int follow_backend(struct weir_estimates *estimates, const struct weir_backend_state *state,
 	struct service_estimates *service, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[state->id];

@@ -7,13 +7,13 @@
 //   reports of backends, flows of workers       --> shares of requests --> signals of shares
 //   reports of backends                         --> requests in progress, latency --> probes
 //   samples of the workers                      --> error windows --> tables
-//   reports of backends                         --> capability weights --> tables
+//   reports of backends                         --> weights --> tables
 //
 // For a service whose policy needs no estimates, nothing is allocated, read or stored.
 //
-// Estimates of an earlier process, or from earlier settings of a service, stay in use until new
-// estimates exist, or until they are stale. Estimates are kept when the dataplane restarts. The
-// estimates of a backend id are dropped when the id is assigned to another backend.
+// Estimates of an earlier process, or from earlier settings with the same measurement, stay in use
+// until new estimates exist, or until they are stale. Estimates are kept when the dataplane
+// restarts. The estimates of a backend id are dropped when the id is assigned to another backend.
 //
 // Threads: the thread of the loop. No clock: time is an argument (CLOCK_MONOTONIC).
 #pragma once
@@ -92,13 +92,13 @@ const char *weir_estimates_requests_unused(
 struct weir_estimate {
 	bool collected; // service times are estimated for this backend
 	uint64_t service_ns; // mean or median as configured; 0 = unknown
-	uint64_t samples; // number of samples since estimates started
+	uint64_t samples; // number of samples since the estimates of the backend started
 };
 struct weir_estimate weir_estimates_backend(
 	const struct weir_estimates *estimates, uint16_t backend, uint64_t now_ns);
 
-// The number of services that need estimates, the number of backends with statistics, and the
-// number of samples.
+// The number of services that need estimates, the number of backends with estimates, and the number
+// of samples.
 struct weir_estimates_extent {
 	uint32_t services;
 	uint32_t backends;

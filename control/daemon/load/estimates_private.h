@@ -27,10 +27,11 @@ struct service_estimates {
 	uint64_t times_pass;
 	// Number of the last pass of weir_estimates_follow in which the service was configured.
 	uint64_t seen;
-	uint64_t adopted_until_ns; // weights of the previous process are in use until this time
+	// Until this time, the weights of the previous process are in use, if no weights are known.
+	uint64_t adopted_until_ns;
 	uint64_t stepped_ns; // when weights were last balanced
-	uint64_t adjusted_ns; // when weights were last derived from reports
-	// service times of all flows of the service, for the error window
+	uint64_t adjusted_ns; // when an update of the weights was last due
+	// service times of all samples of the service, for the error window
 	struct weir_moving *times;
 	// Only if `requests` is true: the share of all requests that this instance forwards.
 	struct weir_reported_share share;
@@ -60,7 +61,7 @@ struct service_estimates {
 	bool probes; // the service needs reported requests in progress and latency
 	bool window; // the service needs an automatic error window
 	bool weights; // the service needs weights from reports
-	// At least two backends had known values at the same time since this process was started.
+	// At least two backends have had known values at the same time since these estimates began.
 	bool weights_known;
 	bool leaves; // the service and its backends are removed at the end of the current pass
 	// The costs in the segment were measured in the way that this configuration requires, so
@@ -125,7 +126,8 @@ bool weir_estimates_take(struct weir_estimates *estimates, uint64_t work, uint64
 // Returns the statistics of a backend whose service has `costs` set; the first call allocates them.
 // NULL = out of memory.
 struct weir_moving *weir_estimates_times(struct backend_estimates *backend);
-// Write the signal of a backend: its reported requests in progress (active) and its latency.
+// Writes the signal of a backend: the reported requests in progress (active) and the latency, both
+// increased by reported errors.
 void weir_estimates_write_probe(
 	struct weir_estimates *estimates, uint16_t id, double active, uint64_t now_ns);
 // Clear the outdated probes of a service's backends.
@@ -141,12 +143,12 @@ void weir_estimates_changed(struct weir_estimates *estimates, uint16_t id);
 // Clear the marks of all backends of a service.
 void weir_estimates_none_changed(
 	struct weir_estimates *estimates, struct service_estimates *service);
-// Writes the costs of the marked backends to the segment, if a dataplane is attached; other costs
-// do not change. A backend without an estimate gets about the mean of the known costs, which is
-// updated every second and when the number of known costs has doubled.
+// Writes the costs of the marked backends to the segment, if a dataplane is attached. When the
+// number of known costs has doubled, also writes the cost of the backends without an estimate:
+// about the mean of the known costs.
 void weir_estimates_write_changed(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
-// Write the costs of all backends of a service.
+// Writes the costs of all backends of a service, if a dataplane is attached.
 void weir_estimates_write(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Adjusts the error window of a service. Returns whether the tables must be published.

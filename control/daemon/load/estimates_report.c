@@ -54,7 +54,7 @@ static uint32_t take_time(struct weir_estimates *estimates, uint16_t id,
 }
 
 // Uses the errors of a report, if the service counts errors as active flows, or if errors increase
-// the costs of its backends. Returns the report fields that were used.
+// the costs or the latencies of its backends. Returns the report fields that were used.
 static uint32_t take_errors(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];

@@ -317,7 +317,7 @@ void weir_estimates_write(
 	write_unknown(estimates, segment, service, now_ns);
 }
 
-// Age after which a probe is cleared. Workers ignore a probe after one second.
+// Age after which a probe is cleared. Workers ignore a probe that is older than one second.
 #define PROBE_MAX_NS 10000000000ull
 
 // Returns the latency of a backend; 0 = unknown. Before the first completed request of a backend,

@@ -10,8 +10,8 @@
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
-// Mean of a service's reported weights. It is high, so that weights, which are integers, can change
-// in small steps.
+// Mean of a service's reported weights; high, so that weights, which are integers, can change in
+// small steps.
 #define WEIGHT_MEAN 10000
 // If no weight of a service changes by more than this, its weights are not published.
 #define CHANGE_PERCENT 2
@@ -74,8 +74,8 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 	}
 }
 
-// Computes weights from capabilities. Returns the number of known capabilities. If it is below two,
-// the weights are not used.
+// Computes weights from capabilities. Returns the number of known capabilities; below two, no
+// weights are computed.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_estimates_capability(&service->config);
@@ -234,8 +234,8 @@ static bool aim_at_configured(
 	return !reported;
 }
 
-// Returns whether the weights of the service must be updated now. This function is called about
-// once a second.
+// Returns whether the weights of the service must be updated now. Half a second is tolerated,
+// because this function is called about once a second.
 static bool is_due(struct service_estimates *service, uint64_t now_ns) {
 	if (service->adjusted_ns > 0 && now_ns - service->adjusted_ns + NS_PER_S / 2 <
 						service->config.update_ms * NS_PER_MS) {

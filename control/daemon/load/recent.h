@@ -30,7 +30,7 @@ struct weir_recent { // zero-initialized
 	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
 	uint64_t untracked[WEIR_RECENT_SAMPLES]; // taken with the first slice of a sample
 	uint64_t looked; // untracked packets until the last call of weir_recent_log_untracked
-	enum weir_recent_lack lack; // largest value in the last minute that was logged
+	enum weir_recent_lack lack; // largest value since weir_recent_untracked was last 0
 	uint32_t backends, services; // number of elements in new_flows and limited
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
@@ -65,8 +65,9 @@ uint64_t weir_recent_limited(
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
 // Returns which part of the flow table was full when the packets of weir_recent_untracked were
-// forwarded. The result is derived from numbers of flows, at the last weir_recent_log_untracked
-// that found such packets or now, because the counter does not distinguish the causes.
+// forwarded. The result is derived from numbers of flows, because the counter does not distinguish
+// the causes: the largest result of weir_recent_log_untracked for these packets, or the current
+// result if that function has not found such packets yet.
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is

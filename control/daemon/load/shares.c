@@ -10,7 +10,7 @@ struct whole { // totals of a service
 	struct weir_service_state state;
 	double known_costs; // sum of the known costs
 	uint32_t known;
-	double target; // sum of the targets of its backends
+	double target; // sum of the targets of the service's backends
 	uint64_t new_flows;
 	uint64_t recent;
 };
