@@ -8,8 +8,8 @@
 
 #include "socket_buffers.h"
 
-// Size of the receive buffer of a socket. It is large enough for the messages of a flood that
-// arrive during one tick.
+// Size of the receive buffer of a socket: room for thousands of messages, because a flood can
+// arrive between two reads.
 #define RECEIVE_BYTES (4 << 20)
 
 bool weir_icmp_checksum_good(const uint8_t *icmp, size_t bytes) {

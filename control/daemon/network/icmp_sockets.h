@@ -44,8 +44,8 @@ int weir_icmp_open(const struct weir_icmp_filter *ipv4, const struct weir_icmp_f
 void weir_icmp_close(struct weir_icmp_sockets *sockets); // allowed if no sockets are open
 
 // Reads the next message. budget: maximum number of messages that may still be read, for IPv4 [0]
-// and IPv6 [1]; reduced by the number of messages read. Returns false if no message is queued or
-// the budgets are used up.
+// and IPv6 [1]; this function reduces the budget of the message's family by one. Returns false if
+// no message can be read, or if the budgets are used up.
 bool weir_icmp_receive(const struct weir_icmp_sockets *sockets, unsigned int budget[2],
 	struct weir_icmp_message *ret);
 

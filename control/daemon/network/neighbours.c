@@ -11,16 +11,16 @@
 #include "path_mtu.h"
 
 #define TICK_MS 250
-// Time between two batches of probe datagrams while some next hops have not been sent their first
-// datagram yet.
+// Time between two batches of probe datagrams while some next hops still wait for their first
+// datagram.
 #define FIRST_PROBES_MS 20
 #define LOOKUPS_PER_TURN 256 // maximum number of route lookups per iteration of the loop
 #define SETTLE_MS 50 // delay from a change to the next round of route lookups
 // Maximum number of ICMP messages per address family and tick. Further messages stay in the socket
 // buffer, or are lost if it is full.
 #define PATH_MTU_MESSAGES 2048
-// Maximum number of changed path MTUs per tick. It is limited because each change is published and
-// logged.
+// Maximum number of changed path MTUs per tick. The number is limited because each change is
+// published and logged.
 #define PATH_MTU_CHANGES 64
 #define CALM_MS 1000 // minimum time between two rounds of route lookups
 // Time between two lookups of a route that can expire. The kernel sends no event when such a route
@@ -292,8 +292,8 @@ static void probe(struct weir_neighbours *n) {
 	}
 }
 
-// Runs one round: reads the links, looks up a route for each address, then reads the neighbour
-// table of the kernel.
+// Runs or continues a round: reads the links if they are stale, looks up a route for each address,
+// and then reads the neighbour table of the kernel if it is stale.
 static void on_work(uv_timer_t *timer) {
 	struct weir_neighbours *n = timer->data;
 	uint32_t turn = 0;
@@ -413,7 +413,7 @@ bool weir_neighbours_find(
 
 // --- path MTU -------------------------------------------------------------------------------
 
-// Handles a report of a path MTU. Returns whether it has reduced the MTU of an entry.
+// Handles a report of a path MTU. Returns whether the report has reduced the MTU of an entry.
 static bool take_path_mtu(struct weir_neighbours *n, const struct weir_path_mtu_report *report) {
 	struct entry *entry = find_entry(n, &report->backend);
 	uint16_t now, mtu;

@@ -3,7 +3,7 @@
 // Neighbours: finds the next hop of every backend address: port, MAC address and outer source
 // address. Reads the kernel's routes, neighbours and links through rtnetlink, and subscribes to
 // their changes. A port with a gateway_mac needs no neighbour entry. If the port also has a source
-// address, it needs no lookup in the kernel.
+// address, it is used for addresses that the kernel does not route to a port.
 // To make the kernel resolve a neighbour, this module sends an empty UDP datagram to port 9
 // (discard) of the backend. This needs no capability.
 // A next hop that can no longer be resolved is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel
@@ -36,15 +36,15 @@ int weir_neighbours_create(
 int weir_neighbours_configure(struct weir_neighbours *n, const struct weir_neighbour_port *ports,
 	uint32_t port_count, const struct weir_address *addresses, uint32_t count);
 
-// Returns the current path of packets to a watched address; also valid during the hold time. For
+// Returns the current path of packets to a watched address, regardless of the hold time. For
 // another address, returns the port -1.
 struct weir_way weir_neighbours_way(
 	const struct weir_neighbours *n, const struct weir_address *address);
 
 // Finds the next hop of an address that is not watched, from the kernel's route and the next hops
-// of watched addresses. Sends no ARP or ND request. Returns whether the next hop is resolved.
-// Returns false also for a watched address, if a lookup failed, and if there were too many lookups
-// in the current tick. *ret may be set even if the result is false.
+// of watched addresses. Sends no ARP or ND request. Returns whether the next hop is resolved. Also
+// returns false for a watched address, if a lookup failed, and if there were too many lookups in
+// the current tick. *ret may be set even if the result is false.
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 

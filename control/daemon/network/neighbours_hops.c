@@ -9,8 +9,8 @@
 #include "neighbours_hops.h"
 
 #define PROBES_PER_TICK 128
-// Time between the first two datagrams to a neighbour that does not reply. The time is doubled
-// after each datagram.
+// Time between the first two datagrams to a neighbour that does not reply. The time doubles after
+// each datagram.
 #define PROBE_FIRST_MS 500
 #define PROBE_LAST_MS 8000 // maximum time between two datagrams to a neighbour that does not reply
 #define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
@@ -50,10 +50,10 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
-// Returns the port for packets that the kernel would send through this interface, or -1 if there is
-// none. For an untagged port, the interface is the port's own interface, or the bridge or bond to
-// which it belongs. For a tagged port, it is a VLAN interface with the port's tag on one of these
-// interfaces.
+// Returns the port for packets that the kernel would send through this interface, or -1. For an
+// untagged port, the interface is the port's own interface, or the bridge or bond to which the own
+// interface belongs. For a tagged port, the interface is a VLAN interface with the port's tag on
+// one of these interfaces.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 	const struct weir_link *link = weir_neighbours_link(n, ifindex);
 	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;

@@ -23,8 +23,7 @@ struct hop {
 	struct weir_address address;
 	uint16_t state; // NUD_..., 0 = the kernel has no entry
 	bool has_mac;
-	// used while the kernel's neighbour table is read: an entry for this next hop was read
-	bool seen;
+	bool seen; // the last read of the kernel's neighbour table found this next hop
 	uint8_t mac[6];
 	uint64_t probe_ms; // loop time at which the next datagram is due
 	uint32_t backoff_ms;
@@ -41,10 +40,10 @@ struct entry { // a watched address
 	bool looked_up; // route is valid
 	bool dirty; // the next hop must be determined again
 	bool reported; // the next hop was reported since the last weir_neighbours_configure()
-	// Loop time when the address has lost its next hop; 0 = the address has a next hop.
+	// Loop time since which the address has had no next hop; 0 = the address has a next hop.
 	uint64_t missing_ms;
 	struct weir_next_hop last_reported;
-	// loop time since which there has been a path, see struct weir_way; 0 = there is none
+	// loop time since which there has been a path, see struct weir_way; 0 = no path
 	uint64_t way_ms;
 	uint16_t path_mtu; // reported by routers on the path; 0 = none
 	uint64_t path_mtu_ms; // loop time at which path_mtu expires
@@ -85,7 +84,7 @@ struct weir_neighbours {
 // Compares two addresses by family, then by address. Returns a value like memcmp.
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b);
 
-// Marks an entry: its next hop is determined and reported in this iteration of the loop.
+// Marks an entry: the module determines and reports its next hop in this iteration of the loop.
 void weir_neighbours_mark(struct weir_neighbours *n, struct entry *entry);
 
 // Sorts the links for weir_neighbours_link. Call this function after links were added.
@@ -106,7 +105,7 @@ struct hop *weir_hop_find(
 void weir_hop_join(struct weir_neighbours *n, struct entry *entry, uint32_t ifindex,
 	const struct weir_address *address);
 
-// Stores the kernel's state of a neighbour in its next hop. If its MAC address has changed,
+// Stores the kernel's state of a neighbour in its next hop. If the MAC address has changed,
 // appeared or disappeared, marks the entries that use this next hop.
 void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_neighbour *update);
 
@@ -114,7 +113,7 @@ void weir_hop_set(struct weir_neighbours *n, struct hop *hop, const struct weir_
 void weir_hops_read_kernel(struct weir_neighbours *n);
 
 // Returns the kernel's limit of neighbours if the number of next hops of this family has reached
-// it; otherwise 0.
+// the limit; otherwise 0.
 uint32_t weir_hops_limit_reached(const struct weir_neighbours *n, uint8_t family);
 
 // Sends the datagrams that are due, to make the kernel resolve the next hops. Returns true if some

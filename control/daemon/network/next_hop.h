@@ -24,14 +24,15 @@ struct weir_neighbour_port {
 struct weir_way {
 	int port; // index of the port; -1 = none, not looked up yet, or the address is not watched
 	// Loop time since which there has been a route through the port with a source address and,
-	// if the route has a gateway, the MAC address of the gateway; 0 = one of them is missing.
+	// if the route has a gateway, the MAC address of the gateway; 0 = there is no such route
+	// now.
 	uint64_t since_ms;
 };
 
-// Called with the next hop of an address. After each weir_neighbours_configure, it is called once
-// for every address, as soon as the next hop is found or known to be missing, and again whenever
-// the next hop changes. hop->resolved false: there is no route through a port, no source address,
-// or no reply to ARP or ND. why: the reason in one line; "" if the next hop is resolved. The
+// Called with the next hop of an address: after each weir_neighbours_configure once for every
+// address, as soon as the next hop is found or known to be missing, and again whenever the next hop
+// changes. hop->resolved false: there is no route through a port, no source address, or no reply to
+// ARP or ND. why: the reason in one line; "" if the next hop is resolved. The
 // callback may call any function of neighbours.h except weir_neighbours_free.
 typedef void (*weir_next_hop_fn)(void *context, const struct weir_address *address,
 	const struct weir_next_hop *hop, const char *why);

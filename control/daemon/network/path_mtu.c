@@ -67,9 +67,9 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 // Filter instruction that refuses a message, unless the previous jump skips it.
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Beginning of each filter: accepts only "fragmentation needed" (IPv4) or "packet too big" (IPv6).
-// Afterwards, register A contains the protocol of the quoted packet, and X the length of the IPv4
-// header.
+// Beginning of each filter: refuses all messages except "fragmentation needed" (IPv4) or "packet
+// too big" (IPv6). Afterwards, register A contains the protocol of the quoted packet. In the IPv4
+// filter, X contains the length of the IPv4 header.
 static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LDX | BPF_B | BPF_MSH, 0),
 	BPF_STMT(BPF_LD | BPF_H | BPF_IND, 0),

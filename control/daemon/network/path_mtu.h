@@ -4,7 +4,7 @@
 // to a backend ("fragmentation needed", "packet too big"). Routers send these messages to the outer
 // source address, which is an address of this host. Messages can be forged, so the caller must
 // ignore a message unless it quotes a packet to a configured backend from a source address that is
-// in use. The reported MTU also has a lower bound.
+// in use. weir_path_mtu_next applies a lower bound to the reported MTU.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once

@@ -17,6 +17,6 @@ enum weir_link_state weir_port_link(
 	const struct weir_segment *segment, const struct weir_config *config, uint32_t port);
 
 // Returns the state of the link of a port whose dataplane has exited. If the kernel interface of
-// the port was removed, the interface that has the same name now is used, for example a tap
+// the port no longer exists, reads the interface that has the same name now, for example a tap
 // interface that was created again. Returns UNKNOWN if the port has no kernel interface.
 enum weir_link_state weir_port_link_without_dataplane(const struct weir_port_info *info);

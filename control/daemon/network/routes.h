@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Routes: sends rtnetlink requests to the kernel, and receives its events. The kernel answers a
-// request (for one route, all links, or all neighbours) within the system call, in microseconds.
-// Changes are reported as events; the callbacks run in the event loop.
+// request (for one route, all links, or all neighbours) within the system calls; an answer about
+// one route takes microseconds. The kernel reports changes as events; the callbacks run in the
+// event loop.
 //
 // Threads: only the event loop's thread. No capability needed.
 #pragma once
@@ -41,7 +42,7 @@ struct weir_neighbour {
 	uint32_t ifindex;
 	struct weir_address address;
 	uint16_t state; // NUD_...
-	bool has_mac; // the MAC address is valid: the kernel would use it if it sent a packet now
+	bool has_mac; // the MAC address is valid: the kernel would send a packet to it now
 	uint8_t mac[6];
 	bool deleted; // the kernel has removed the neighbour
 };
@@ -67,8 +68,8 @@ void weir_routes_close(struct weir_routes *routes);
 // negative errno if the request has failed.
 int weir_routes_lookup(
 	struct weir_routes *routes, const struct weir_address *address, struct weir_route *ret);
-// Call fn for each link or each neighbour of the kernel, possibly twice for one that has changed
-// meanwhile. Return 0 or negative errno.
+// Call fn for each link or each neighbour of the kernel; several times for the same entry if the
+// table changes meanwhile. Return 0 or negative errno.
 int weir_routes_links(struct weir_routes *routes, weir_link_fn fn, void *context);
 int weir_routes_neighbours(struct weir_routes *routes, weir_neighbour_fn fn, void *context);
 // Returns the kernel's limit of neighbours of an address family (gc_thresh3), which applies to all

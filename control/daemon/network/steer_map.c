@@ -178,8 +178,8 @@ static bool takes_every_port(const struct entry_set *set, struct weir_vip_key ke
 	return entry != NULL && (entry->value & WEIR_STEER_EVERY_PORT) != 0;
 }
 
-// Returns whether a set steers a TCP port or a block of TCP ports to the dataplane: by its own key,
-// by a larger block, or by an entry for every port.
+// Returns whether a set steers a TCP port or a block of TCP ports to the dataplane: with the same
+// key, a larger block, or an entry for every port.
 static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	const uint8_t family = key.family & 0xf;
 	const uint32_t first = ntohs(key.port);
@@ -257,7 +257,7 @@ static int list_leaving(const struct entry_set *wanted, const struct entry_set *
 
 #define READ_AT_ONCE 1024u // more than the number of entries in any hash bucket of the map
 
-// Reads the whole map. It is read with few system calls, because it is read every minute while
+// Reads the whole map with few system calls, because weir-control reads the map every minute while
 // ports are leaving.
 static int read_map(int fd, struct entry_set *set) {
 	struct weir_vip_key keys[READ_AT_ONCE];
@@ -282,7 +282,7 @@ static int read_map(int fd, struct entry_set *set) {
 	return r;
 }
 
-// Finds the entry with the same key as `wanted`. *at: index at which the search starts; it only
+// Finds the entry with the same key as `wanted`. *at: index at which the search starts; only
 // increases, so the keys of later calls must be greater. Returns NULL if there is no such entry.
 static const struct entry *seek(
 	const struct entry_set *set, const struct entry *wanted, uint32_t *at) {
@@ -361,8 +361,8 @@ static int delete_unwanted(int fd, const struct entry_set *wanted, const struct 
 	return 0;
 }
 
-// Updates the map. The new entries are added before the old entries are deleted, so that no entry
-// is missing at any time. If the map has no room for both, the old entries are deleted first.
+// Updates the map. Adds the new entries before it deletes the old entries, so that no entry is
+// missing at any time. If the map has no room for both, deletes the old entries first.
 static int update_map(int fd, const struct entry_set *wanted, const struct entry_set *present,
 	uint32_t capacity, struct weir_steer_map_changes *changes) {
 	bool fits = present->count + count_missing(wanted, present) <= capacity;
@@ -444,8 +444,8 @@ static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, ui
 	return r;
 }
 
-// Lists the entries for the binds of the configuration. If a map is too small for them, stores more
-// port ranges as blocks. Returns 0 or negative errno with one line in why.
+// Lists the entries for the binds of the configuration. If a map is too small for these entries,
+// lists more port ranges as blocks. Returns 0 or negative errno with one line in why.
 static int list_fitting(const int *fds, uint32_t n, const struct weir_config *config,
 	struct entry_set *wanted, char *why, size_t why_bytes) {
 	int r = list_wanted(config, WEIR_STEER_WIDE_RANGE, wanted);

@@ -4,10 +4,10 @@
 // configuration, so that only VIP traffic reaches the dataplane. Keys and values: bpf/steer.h.
 // The module keeps no state: each update reads the maps from the kernel and changes only the
 // differences. A restart of weir-control or weir-dataplane therefore needs no special case. New
-// keys are added before old keys are deleted.
+// keys are added before old keys are deleted, if the map has room for both.
 // When a bind is removed, its TCP ports are stored as "leaving". The dataplane still gets the
-// packets of their open connections, until no packet has arrived for the idle timeout of
-// established flows. If a map has no room, leaving ports are not stored.
+// packets of open connections to a leaving port, until no such packet has arrived for the idle
+// timeout of established flows. If a map has no room, leaving ports are not stored.
 // The caller must publish the tables before it updates the maps, so that no packet reaches a worker
 // before its service is published.
 //
@@ -21,7 +21,7 @@
 #include "config.h"
 
 struct weir_steer_map_changes {
-	// number of keys of the configuration, the same in each map; without leaving keys
+	// number of keys of the configuration, without leaving keys; the same in each map
 	uint32_t keys;
 	uint32_t leaving; // number of leaving keys, in the map that has the most of them
 	uint32_t added; // number of keys added, summed over all maps

@@ -15,8 +15,8 @@ static void accept_protocol(struct weir_tunnel_filter *filter, uint8_t protocol)
 	add(filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX));
 }
 
-// Appends instructions that accept a UDP packet with GUE that contains an IP packet. If the quoted
-// packet is too short for a load, the kernel refuses the message.
+// Appends instructions that accept a quoted UDP packet with GUE that contains an IP packet. If the
+// quoted packet is too short for a load, the kernel drops the message.
 static void accept_gue(struct weir_tunnel_filter *filter, const struct sock_filter *gue) {
 	add(filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_UDP, 0, 5));
 	add(filter, *gue);

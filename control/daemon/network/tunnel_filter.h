@@ -19,10 +19,10 @@ struct weir_tunnel_filter {
 
 // Makes a filter for ICMP messages. head: the first instructions; they may refuse the message, and
 // must load the protocol of the quoted packet into register A. The filter then accepts the message
-// if the protocol is `other`, or the protocol of an outer IP header of a forwarding mode. gue:
-// instruction that loads the protocol in a GUE header into A; quoted UDP packets are accepted only
-// if this is an IP protocol. gue NULL: all quoted UDP packets are accepted, because routers may
-// quote only the UDP header.
+// if the protocol is `other`, or a protocol in the outer IP header of a forwarding mode. gue:
+// instruction that loads the protocol in a GUE header into A; the filter accepts quoted UDP packets
+// only if this protocol is IPv4 or IPv6. gue NULL: the filter accepts all quoted UDP packets,
+// because routers may quote only the UDP header.
 void weir_tunnel_filter_make(const struct sock_filter *head, uint16_t head_count, uint8_t other,
 	const struct sock_filter *gue, struct weir_tunnel_filter *ret);
 

@@ -45,8 +45,8 @@ struct header {
 	uint8_t protocol;
 };
 
-// Parses an IPv4 header, and removes it from the front of the remaining bytes. Returns false if it
-// is not valid.
+// Parses an IPv4 header, and removes it from the front of the remaining bytes. Returns false if the
+// header is not valid, or if the packet is a fragment other than the first.
 static bool take_ip4(struct rest *rest, struct header *ret) {
 	const uint8_t *at = rest->at;
 	size_t header;
@@ -225,7 +225,7 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 // Filter instruction that refuses a message, unless the previous jump skips it.
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
-// Beginning of the IPv4 filter: accepts only "destination unreachable" messages, except
+// Beginning of the IPv4 filter: refuses all messages except "destination unreachable", and refuses
 // "fragmentation needed". Afterwards, register A contains the protocol of the quoted packet, and X
 // the length of the IPv4 header.
 static const struct sock_filter head4[] = {
@@ -239,8 +239,8 @@ static const struct sock_filter head4[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_IND, WEIR_ICMP_BYTES + IP4_PROTOCOL),
 };
 
-// Beginning of the IPv6 filter: accepts only ICMPv6 "destination unreachable" and "parameter
-// problem" messages. Afterwards, register A contains the protocol of the quoted packet.
+// Beginning of the IPv6 filter: refuses all messages except "destination unreachable" and
+// "parameter problem". Afterwards, register A contains the protocol of the quoted packet.
 static const struct sock_filter head6[] = {
 	BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 0),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ICMP6_UNREACHABLE, 2, 0),

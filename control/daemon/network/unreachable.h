@@ -7,9 +7,9 @@
 // that packets are lost. Linux sends no error about GUE over IPv6, because it drops UDP packets
 // with the checksum 0 that no socket accepts. With forwarding l2, a host sends errors to the
 // client.
-// ICMP errors can be forged. An error counts only if its sender is the outer destination of the
-// quoted packet (not a router), and if the quoted packet is a tunnel packet with the addresses and
-// ports of a flow. The caller checks that the dataplane sends such packets.
+// ICMP errors can be forged. This module returns an error only if its sender is the outer
+// destination of the quoted packet (not a router), and if the quoted packet is a tunnel packet with
+// the addresses and ports of a flow. The caller checks that the dataplane sends such packets.
 //
 // Threads: only the event loop's thread. No globals, no logging.
 #pragma once
