@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Audit: records changes and refused requests, with the user, the time, and the values before and
-// after the change. Each record is written to the log, regardless of the log level, and kept in
-// memory until this process exits.
+// after the change. Writes each change to the log, regardless of the log level, and keeps the
+// latest records in memory until this process exits.
 //
 // Refusals have separate entries, so that users without permission cannot evict the entries of
 // changes. Repeated refusals (same user, command, outcome, object and reason) share one entry with
 // a count, and are logged at most once per WEIR_AUDIT_REPEAT_MS. Objects and reasons can contain
 // names from requests, so a user who sends requests with many different names could evict the
 // refusals of other users. Therefore each user has at most WEIR_AUDIT_REASONS entries with the same
-// command and outcome; the newest are kept.
+// command and outcome; a new refusal replaces the oldest of them.
 //
 // Threads: the thread of the loop.
 #pragma once
@@ -21,7 +21,8 @@
 #include "config_difference.h"
 #include "log.h"
 
-// maximum number of changes that are kept; a new entry replaces the oldest
+// Maximum numbers of entries: changes, refusals, and refusals of one user with the same command and
+// outcome. A new entry replaces the oldest.
 #define WEIR_AUDIT_CHANGES 256
 #define WEIR_AUDIT_REFUSALS 64
 #define WEIR_AUDIT_REASONS 8
@@ -53,7 +54,7 @@ struct weir_audit_entry {
 	uint64_t serial; // serial number, greater in newer entries; 0 = free
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last log line for this entry, monotonic
-	uint32_t times; // number of equal refusals; the other fields describe the last refusal
+	uint32_t times; // number of equal refusals, of which the other fields describe the last
 	// Number of refusals since the last log line. Includes refusals with other objects or
 	// reasons for which this entry was used before.
 	uint32_t unlogged;

@@ -33,7 +33,7 @@ struct weir_dataplane_link {
 	uv_fs_event_t appears; // watches the run directory
 	uv_poll_t end; // becomes readable when the dataplane exits
 	unsigned int handles; // number of handles (retry, appears, end) not closed yet
-	bool end_open; // end was initialized and watches connection
+	bool end_open; // `end` was initialized, and is not closed yet
 	bool freed;
 	struct attempt *attempt; // attempt in progress, or NULL
 	struct weir_segment *segment; // NULL = not attached
@@ -41,12 +41,12 @@ struct weir_dataplane_link {
 	int connection;
 	unsigned int eager; // number of quick retries left
 	uint64_t tried_ms; // loop time of the last attempt
-	// Time of the first attempt without a reply from the dataplane; 0 = the last attempt got a
-	// reply.
+	// Loop time of the first of the consecutive attempts that timed out; 0 = the last attempt
+	// did not time out.
 	uint64_t silent_ms;
 	bool waits; // the line "waiting for weir-dataplane" was logged
-	int failed; // negative errno of the last attempt; 0 = it succeeded
-	char failed_why[WHY_BYTES]; // its reason, if it was logged as an error
+	int failed; // negative errno of the last attempt; 0 = the attempt succeeded
+	char failed_why[WHY_BYTES]; // reason of `failed`, if it was logged as an error
 };
 
 static void try_now(struct weir_dataplane_link *link);
@@ -106,8 +106,8 @@ static bool is_absence(int error) {
 	return error == -ENOENT || error == -ECONNREFUSED || error == -ECONNRESET;
 }
 
-// Returns whether the dataplane may still be starting: it listens on its socket first, but does not
-// reply until its ports are started.
+// Returns whether the dataplane may still be starting: a starting dataplane listens on its socket,
+// but does not reply until its ports are started.
 static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	if (error != -ETIMEDOUT) {
 		link->silent_ms = 0;
@@ -285,7 +285,7 @@ free_attempt:
 static void try_now(struct weir_dataplane_link *link) {
 	struct attempt *attempt;
 
-	// While the previous connection is closing, do nothing: end_closed tries again.
+	// Do nothing while the previous connection is closing: end_closed tries again.
 	if (link->freed || link->attempt != NULL || link->segment != NULL || link->end_open) {
 		return;
 	}

@@ -32,11 +32,11 @@ struct weir_dataplane_events {
 	// a line in why; the link then releases the segment and tries again later.
 	int (*attached)(void *context, struct weir_segment *segment,
 		const struct weir_handover *handover, char *why, size_t why_bytes);
-	// Called when the dataplane has exited, or if its connection cannot be watched. The segment
-	// is unmapped when this function has returned.
+	// Called when the dataplane has exited, or if its connection cannot be watched. The link
+	// unmaps the segment after this function has returned.
 	void (*lost)(void *context);
-	// Called when attaching to a running dataplane has failed; may be called repeatedly. error:
-	// negative errno; -EPROTO = the layout of the segment is not supported.
+	// Called when attaching has failed, unless no dataplane is running; may be called
+	// repeatedly. error: negative errno; -EPROTO = the layout of the segment is not supported.
 	void (*refused)(void *context, int error);
 	void *context;
 };

@@ -177,8 +177,8 @@ static bool needs_restart(const struct weir_difference *difference) {
 	return false;
 }
 
-// Callback that writes why weir-control cannot read a CA file. Returns false if it can read the
-// file.
+// Callback that writes why weir-control cannot read a CA file. Returns false if weir-control can
+// read the file.
 static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	char why[WEIR_CONFIG_CA_WHY_BYTES];
 
@@ -279,8 +279,8 @@ static int check_programs(const struct weir_reload *reload, struct weir_reload_p
 	return r;
 }
 
-// Reads a file that a client has chosen. *ret_trusted: whether the file may contain new programs.
-// It applies to the file that was read, even if the path names another file meanwhile.
+// Reads a file that a client has chosen. *ret_trusted: whether the file that was read may contain
+// new programs, even if the path names another file meanwhile.
 static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
 	const int fd = open(plan->file, O_PATH | O_CLOEXEC);
 	char path[32];
@@ -403,8 +403,8 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 }
 
 // Replaces the settings of the dataplane in the configuration in use by the settings of the running
-// dataplane, `runs`. If the settings in the file differ, keeps them in as_read. *ret_waits: true =
-// they differ.
+// dataplane, `runs`. Keeps the settings of the file in as_read. *ret_waits: whether the settings of
+// the file and of the running dataplane differ.
 static int keep_apart(struct weir_reload *reload, const struct weir_config *runs, bool *ret_waits) {
 	struct weir_config *as_read = reload->as_read;
 	struct weir_difference waiting;

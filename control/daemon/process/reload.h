@@ -3,8 +3,8 @@
 // Reload: replaces the configuration in use. The settings of the dataplane (in instance, ports,
 // workers, flow_table, icmp, fragments and segment) change only when the dataplane restarts; until
 // then, changes of these settings are stored separately. Settings in these sections that only
-// weir-control uses change immediately: clients and members of the instance, gateway_mac and
-// sources of a port, and workers.steal.
+// weir-control uses change immediately: client_id, clients, member and members of the instance,
+// gateway_mac and source addresses of a port, and workers.steal.
 //
 // Threads: one. No logging. A reload reads only regular files, so that it cannot block on a pipe.
 #pragma once
@@ -22,14 +22,15 @@ struct weir_reload_plan {
 	struct weir_config *config; // NULL after the plan was committed
 	// Settings of the dataplane in the file; NULL = they are in use already.
 	struct weir_config *as_read;
-	struct weir_difference difference;
+	struct weir_difference difference; // from the configuration in use
 	struct weir_config_errors errors;
 };
 
 // Reads the configuration at startup. file: may be relative to the working directory.
 // data_path_checks: whether health checks via the data path are possible; if not, a configuration
-// with such checks is rejected. Returns 0, or negative errno with the reasons in errors, which are
-// missing if out of memory. errors is always initialized; release it with weir_config_errors_fini.
+// with such checks is rejected. Returns 0, or negative errno with the reasons in errors. There are
+// no reasons if memory ran out, or if the working directory cannot be read. errors is always
+// initialized; release it with weir_config_errors_fini.
 int weir_reload_create(const char *file, bool data_path_checks, struct weir_reload **ret,
 	struct weir_config_errors *errors);
 void weir_reload_free(struct weir_reload *reload); // NULL is allowed
@@ -46,10 +47,10 @@ const char *weir_reload_file_in_use(const struct weir_reload *reload);
 const char *weir_reload_file(const struct weir_reload *reload);
 
 // Read a file and compare it with the configuration in use. file: NULL = the file of
-// weir_reload_file. Another file must not contain a new program if users other than root and the
-// user of this process can change the file. Permission to reload does not include the choice of
-// programs. plan is always initialized; release it with weir_reload_plan_fini. Returns 0, or
-// negative errno with errors in plan.
+// weir_reload_file. Another file must not contain a new program if users other than root, root's
+// group and the user of this process can change the file: permission to reload does not include the
+// choice of programs. plan is always initialized; release it with weir_reload_plan_fini. Returns 0,
+// or negative errno with errors in plan.
 int weir_reload_plan(
 	const struct weir_reload *reload, const char *file, struct weir_reload_plan *plan);
 // Adds the cancelled changes to the plan's difference. These are changes that were waiting for a

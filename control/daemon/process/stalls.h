@@ -26,8 +26,8 @@ struct weir_stalls {
 // as stalled when the time limit has passed since this call.
 void weir_stalls_watch(
 	struct weir_stalls *stalls, const struct weir_segment *segment, uint64_t now_ns);
-// Updates the set of stalled workers; call this function several times a second. Returns whether
-// anything has changed.
+// Updates the set of stalled workers, and logs the changes; call this function several times a
+// second. Returns whether the set has changed.
 bool weir_stalls_check(struct weir_stalls *stalls, const struct weir_log *log, uint64_t now_ns);
 // Returns for how long the worker that stalled first has been stalled; 0 = no worker is stalled.
 uint64_t weir_stalls_longest_ns(const struct weir_stalls *stalls, uint64_t now_ns);
