@@ -130,7 +130,7 @@ static int run(struct weir_notify *notify, const struct notice *notice) {
 		on_done, notify, NULL);
 }
 
-// Removes the first notice from a queue, which has one.
+// Removes the first notice from a queue that is not empty.
 static struct notice *take(struct queue *queue) {
 	struct notice *notice = queue->first;
 

@@ -30,13 +30,14 @@ struct weir_notify_event { // strings are copied
 // programs: borrowed; NULL = programs cannot run. Returns 0 or negative errno.
 int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct weir_log *log,
 	struct weir_notify **ret);
-// Frees `notify`. Call weir_programs_close before the loop runs again, because the result of a
-// running program would be passed to freed memory. Afterwards, run the loop, so that the handles
-// can close. NULL is allowed.
+// Frees `notify`. Call weir_programs_close before the loop runs again; otherwise the result of a
+// running program is passed to freed memory. Afterwards, run the loop, so that the handles can
+// close. NULL is allowed.
 void weir_notify_close(struct weir_notify *notify);
 
 // Use these settings, which are copied. Forgets waiting changes that these settings do not report;
-// a program that is running continues. Logs a warning if the program cannot run.
+// a program that is running continues. Logs a warning if the helper process has not started, or if
+// the file of the program is not found.
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings);
 
 // Report a change of the service or backend with this id. Do nothing if the configuration has no

@@ -15,8 +15,8 @@
 
 struct pending {
 	uint64_t id; // 0 = free
-	uint64_t deadline_ms; // loop time after which the program is given up
-	bool extended; // the loop may have been busy at the deadline, so it was extended
+	uint64_t deadline_ms; // loop time after which the result is LOST
+	bool extended; // the deadline was extended, because the loop may have been busy before
 	weir_program_done done;
 	void *context;
 };
@@ -24,7 +24,7 @@ struct pending {
 struct weir_programs {
 	struct weir_log *log;
 	int helper;
-	bool lost; // the helper has exited; lose_all may still follow
+	bool lost; // the helper has exited; a failed send sets this before lose_all is called
 	uint64_t last_id;
 	struct pending pending[WEIR_PROGRAMS_MAX];
 	unsigned int handles; // number of handles that are not closed
@@ -220,7 +220,8 @@ void weir_programs_cancel(struct weir_programs *programs, uint64_t id) {
 	}
 }
 
-// Gives up programs without a result.
+// Kills programs that still have no result after one extension of the deadline; their result is
+// LOST.
 static void on_deadline(uv_timer_t *timer) {
 	static const struct weir_program_result endless = {.end = WEIR_PROGRAM_LOST,
 		.output = "the program does not end although it was killed"};
@@ -233,7 +234,7 @@ static void on_deadline(uv_timer_t *timer) {
 		if (pending->id == 0 || pending->deadline_ms > now) {
 			continue;
 		}
-		if (!pending->extended) { // read a result that has arrived while the loop was busy
+		if (!pending->extended) { // a result may have arrived while the loop was busy
 			pending->extended = true;
 			pending->deadline_ms = now + WEIR_PROGRAM_GRACE_MS / 10;
 			continue;

@@ -50,13 +50,14 @@ struct weir_program_result {
 	char output[WEIR_PROGRAM_OUTPUT_BYTES];
 };
 
-// Called once for each program that was not cancelled: when it has ended, or was given up (LOST).
+// Called once for each program that was not cancelled: when the program has ended, or with the
+// result LOST.
 typedef void (*weir_program_done)(void *context, const struct weir_program_result *result);
 
-// Start the helper process, which switches to this user. Call before other threads start, and
-// before libuv is used: the helper closes the descriptors that libuv shares between loops. *ret:
-// the connection to the helper; closing it terminates the helper when its programs have ended.
-// Returns 0 or negative errno.
+// Start the helper process, which switches to the user `run_as`. Call before other threads start,
+// and before libuv is used: the helper closes the descriptors that libuv shares between loops.
+// *ret: the connection to the helper; closing it terminates the helper when its programs have
+// ended. Returns 0 or negative errno.
 int weir_programs_start(const struct weir_run_as *run_as, int *ret);
 
 // helper: result of weir_programs_start. Takes ownership of it, even if the call fails. Returns 0
@@ -64,13 +65,14 @@ int weir_programs_start(const struct weir_run_as *run_as, int *ret);
 int weir_programs_create(
 	uv_loop_t *loop, int helper, struct weir_log *log, struct weir_programs **ret);
 // Close the connection. `done` is not called any more. Programs that are running continue until
-// their timeouts. Afterwards, run the loop, so that the handles can close. NULL is allowed.
+// they end or their timeouts pass. Afterwards, run the loop, so that the handles can close. NULL is
+// allowed.
 void weir_programs_close(struct weir_programs *programs);
 
 // Run a program. *ret_id identifies the run, for weir_programs_cancel; NULL = not needed. Returns 0
 // (`done` will be called, later), -EBUSY (WEIR_PROGRAMS_MAX programs are running, or the helper
-// reads no requests now), -E2BIG (too many bytes) or -EPIPE (there is no helper process). programs:
-// NULL = the helper process has not started.
+// reads no requests now), -E2BIG (too many bytes or words) or -EPIPE (there is no helper process).
+// programs: NULL = the helper process has not started.
 int weir_programs_run(struct weir_programs *programs, const struct weir_program *program,
 	weir_program_done done, void *context, uint64_t *ret_id);
 // Kill a program; its `done` is not called. Does nothing for a program that has ended.

@@ -10,7 +10,7 @@
 
 #include "programs.h"
 
-#define WEIR_PROGRAM_WORDS_MAX 96u // number of arguments and variables together
+#define WEIR_PROGRAM_WORDS_MAX 96u // maximum number of arguments and variables together
 
 struct weir_program_request {
 	uint64_t id;
