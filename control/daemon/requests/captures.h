@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Captures: requests copies of packets from workers (capture.h of the segment), and passes them to
-// a client of the control socket. Only one capture runs at a time. It belongs to the connection
-// that started it. A capture ends when its client stops it, when this connection is closed, when
-// the packet limit is reached, or when the dataplane exits. A capture expires if its client has not
-// read for WEIR_CAPTURES_UNREAD_MS; another capture can then replace it.
+// a client of the control socket. Only one capture runs at a time. The capture belongs to the
+// connection that started it. A capture ends when its client stops it, when this connection is
+// closed, when the packet limit is reached, or when the dataplane exits. A capture expires if its
+// client has not read for WEIR_CAPTURES_UNREAD_MS; another capture can then replace it.
 //
 // The names of a packet's service and backend are the names at the time when the packet was copied;
 // "" = the id has been reused since then.

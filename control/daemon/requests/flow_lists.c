@@ -8,15 +8,15 @@
 
 #include "flow_state.h"
 
-// Number of flow table lines in each request of the first round. If the table is full, the response
-// to such a request fills its page of the segment (WEIR_FLOW_PAGE_FLOWS).
+// Number of flow table lines in each request of the first round of a list, with a shared table. If
+// the table is full, the response fills its page of the segment (WEIR_FLOW_PAGE_FLOWS).
 #define RANGE_LINES 16u
 #define RANGE_LINES_MAX WEIR_LIST_LINES
 #define ROUND_FEW 256u // if a round finds fewer flows than this, the next round requests more lines
 #define ROUND_MANY 4096u
-// Number of lines in a round of a deletion. Between two rounds, a worker gets no requests for up to
-// two iterations of the loop. With several requests per range, a round is long enough that there
-// are few such gaps, but short enough that other lists do not wait long.
+// Number of lines in a round of a deletion or count. Between two rounds, a worker gets no requests
+// for up to two iterations of the loop. With several requests per range, a round is long enough
+// that there are few such gaps, but short enough that other lists do not wait long.
 #define DELETION_LINES (4u * WEIR_TABLE_WALK_RANGES * RANGE_LINES_MAX)
 #define PASSES_MAX 4u // maximum number of passes of a deletion over the tables
 #define LEFT_OUT_MS 10000u // time for which lists skip a worker that has not responded
@@ -190,8 +190,8 @@ static void take_sources(void *context, uint32_t worker, const struct weir_messa
 
 // --- requests -----------------------------------------------------------------------------
 
-// Returns whether lists skip a worker, because it did not respond recently. Otherwise a list of
-// many pages would wait for a stalled worker at each page.
+// Returns whether lists skip a worker, because it did not respond recently. Without the skip, a
+// list of many pages would wait for a stalled worker at each page.
 static bool is_left_out(const struct weir_flow_lists *lists, uint32_t worker) {
 	return lists->left_out_ms[worker] != 0 &&
 	       uv_now(lists->loop) - lists->left_out_ms[worker] < LEFT_OUT_MS;

@@ -4,7 +4,7 @@
 // request to all workers through the mailboxes of the segment, and collects the responses, until
 // all workers have responded or one has found the flow or entry, but for at most WEIR_LOOKUP_MS. A
 // request can also delete the flow if a worker finds it. A request to delete an affinity entry goes
-// to one worker only: a second worker would delete an entry that was created for the client in the
+// to one worker only: a second worker could delete an entry that was created for the client in the
 // meantime.
 //
 // Threads: the thread of the loop.

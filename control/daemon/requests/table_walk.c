@@ -59,7 +59,7 @@ static bool extend(struct weir_table_walk_worker *of, uint32_t i) {
 	uint32_t first, count = least(lines->range, lines->count - of->done);
 
 	if (count == 0) {
-		// Request only line 0: the response contains the number of lines.
+		// Request no line: the response contains the number of lines.
 		return lines->end == 0 && i == 0;
 	}
 	first = (uint32_t)(((uint64_t)lines->first + of->done) % lines->end);

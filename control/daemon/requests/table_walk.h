@@ -32,7 +32,7 @@ struct weir_table_walk_worker {
 	// has been no such step yet.
 	uint64_t answered_ms;
 	struct weir_table_walk_lines lines;
-	uint32_t done; // number of requested lines
+	uint32_t done; // number of lines that were assigned to ranges
 	struct {
 		uint64_t number; // sequence number of the pending request; 0 = none
 		uint32_t next, last; // remaining lines; equal if no lines remain
