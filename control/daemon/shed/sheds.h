@@ -67,8 +67,8 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 	const struct weir_shed_terms *terms, const struct weir_audit_who *who, uint64_t now_ms,
 	weir_shed_begun begun, void *context, char *why, size_t why_bytes);
 // Ends a shed at the request of an operator. If an order is in flight, the shed ends when the order
-// has ended. A shed that is starting ends within a second. Returns 0, or -ENOENT if no shed of this
-// backend is running (weir_shed_is_running).
+// has ended. A shed that is starting, without an order in flight, ends within a second. Returns 0,
+// or -ENOENT if no shed of this backend is running (weir_shed_is_running).
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
 // Returns the last shed of a backend that is not a dry run, which may be starting, running or
