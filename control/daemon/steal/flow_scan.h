@@ -2,9 +2,9 @@
 //
 // Flow scan: searches the flow tables of all workers for connections that wait for a reply from
 // their backend (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). The scan keeps only connections that a
-// steal request can describe, and the same maximum number for each backend. It starts at a random
-// line of each table, so that different flows are left out each time if there are more flows than a
-// scan can keep.
+// steal request can describe, and the same maximum number for each backend. The scan starts at a
+// random line of each table, so that different flows are left out each time if there are more flows
+// than a scan can keep.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once
@@ -24,7 +24,7 @@ struct weir_flow_waiting_at { // a waiting connection
 	uint16_t client_port, vip_port; // port numbers, in network byte order
 	uint16_t backend;
 	uint32_t worker; // the worker that reported the flow
-	uint32_t waited_ms; // time since the client's last SYN, or a little longer
+	uint32_t waited_ms; // lower limit of the time since the client's last SYN
 	uint32_t stamp;
 	uint64_t due_ms; // time at which the connection will have waited for after_ms
 };

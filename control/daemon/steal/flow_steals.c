@@ -11,7 +11,8 @@
 #include "round_times.h"
 #include "steal_service.h"
 
-#define FLOW_LIFE_NS 3000000000ull // a flow is not moved if its report is older than this
+// A flow is not moved later than this time after the start of the scan that has found the flow.
+#define FLOW_LIFE_NS 3000000000ull
 
 enum phase { PHASE_IDLE, PHASE_SCANNING, PHASE_REQUESTING };
 
@@ -195,8 +196,8 @@ static void request_permission(struct weir_flow_steals *steals, struct request *
 	steals->active++;
 	r = weir_agents_request_steal(steals->agents, &steal);
 	if (r == -EALREADY || r == -EBUSY) {
-		// An earlier request for this flow, which a reload has abandoned, is still in
-		// flight. The agent did not fail.
+		// Earlier requests that a reload has abandoned are still in flight: a request for
+		// this flow, or too many requests in total. The agent did not fail.
 		end_request(steals, request, WEIR_FLOW_STEAL_ABANDONED);
 	} else if (r < 0) {
 		end_request(steals, request, WEIR_FLOW_STEAL_SILENT);

@@ -66,7 +66,7 @@ struct weir_flow_steals_event { // a completed request
 	char service[WEIR_NAME_BYTES], from[WEIR_NAME_BYTES], to[WEIR_NAME_BYTES];
 	struct weir_address client, vip;
 	uint16_t client_port, vip_port; // host order
-	uint32_t took_ms; // time since the request was planned
+	uint32_t took_ms; // time from the planning of the request to its outcome
 	enum weir_flow_steal_reason reason;
 	enum weir_flow_steal_outcome outcome;
 };

@@ -14,7 +14,8 @@
 #include "look_budget.h"
 
 #define WEIR_ROUND_MS 100u
-#define WEIR_ROUND_SOONEST_MS 5u // minimum time from the end of a round to an early round
+// Minimum time from the end of a round to an early round for waiting connections.
+#define WEIR_ROUND_SOONEST_MS 5u
 
 struct weir_round_times {
 	struct weir_look_budget budget; // CPU time of early rounds
@@ -29,5 +30,5 @@ void weir_round_times_init(struct weir_round_times *times);
 uint64_t weir_round_times_ended(struct weir_round_times *times, uint64_t due_ms, uint64_t now_ms);
 // Returns whether an early round may begin now.
 bool weir_round_times_permit(struct weir_round_times *times, uint64_t now_ms);
-// Records CPU time that the round has used.
+// Records CPU time that the round has used, if the round is early.
 void weir_round_times_spend(struct weir_round_times *times, uint64_t cpu_ns);

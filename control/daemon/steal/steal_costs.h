@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define WEIR_STEAL_UNKNOWN_S 0.5
-// A full queue counts as at most this many connections of unknown duration.
+// A full queue counts as at most this many connections, each of at least WEIR_STEAL_UNKNOWN_S.
 #define WEIR_STEAL_QUEUE 16.0
 
 // Returns for how many seconds a client waits because its connection is moved; above 0. This is the
@@ -24,8 +24,8 @@ double weir_steal_move_s(uint32_t waited_ms);
 // Returns the mean time, in seconds, that a backend needs for each connection of its accept queue;
 // above 0. queue: number of connections in the queue. service_s: the estimate of this time; below 0
 // = unknown. longest_ms: the longest time that a connection has waited because the queue was full.
-// If service_s is unknown, or longest_ms is more than twice the estimated time for the whole queue,
-// the result is at least WEIR_STEAL_UNKNOWN_S.
+// If service_s is unknown, or longest_ms is more than twice the estimated time for the queue and
+// one more connection, the result is at least WEIR_STEAL_UNKNOWN_S.
 double weir_steal_service_s(double queue, double service_s, uint32_t longest_ms);
 
 // Returns the expected time, in seconds, until a backend has emptied its accept queue. queue:

@@ -20,10 +20,10 @@
 // First pause of a victim whose agent has permitted no move. Each further pause is twice as long.
 #define REFUSED_MS 100u
 #define REFUSED_MOST_MS 1000u
-// Maximum number of counters (backends times workers) that are read in each round.
+// A round reads at most about this number of counters (backends times workers), or more if reading
+// all counters would otherwise take more than COUNTERS_PACES rounds.
 #define COUNTERS_MOST 4096u
-// If there are more counters, it takes up to this number of rounds to read all of them.
-#define COUNTERS_PACES 10u
+#define COUNTERS_PACES 10u // maximum number of rounds in which all counters are read
 
 // Parameters of the planner.
 // latency: time for the messages of a move. The time until the client's next SYN is not included,
@@ -426,7 +426,7 @@ static bool is_permitted(enum weir_flow_steal_outcome outcome) {
 }
 
 // Returns whether the outcome shows that the agent can permit steals. If the agent was paused
-// because it did not answer, any answer shows that it can.
+// because it did not answer, RUNNING, UNSETTLED and LATE also show this.
 static bool is_of_help(const struct steal_member *victim, enum weir_flow_steal_outcome outcome) {
 	if (outcome == WEIR_FLOW_STEAL_RUNNING || outcome == WEIR_FLOW_STEAL_UNSETTLED ||
 		outcome == WEIR_FLOW_STEAL_LATE) {

@@ -33,18 +33,18 @@ struct steal_member { // a backend of a service
 	uint32_t requests; // requests to its agent in this round
 	bool answered; // the agent has answered a request in this round
 	bool permitted; // the agent has permitted a request in this round
-	// Number of consecutive rounds without a permission, until the pause after them is the
-	// longest.
+	// Number of consecutive rounds without a permission; counted only until the pause after a
+	// round has its maximum duration.
 	uint32_t refusals;
 	uint64_t paused_ms; // until this time, no request is sent to its agent
 	uint32_t pauses; // number of pauses since its agent last permitted a steal
 	bool silent; // the last pause began because the agent did not answer
 	uint32_t logged; // bit set of the outcomes that were already logged
-	uint64_t logged_ms; // when the first of these outcomes was logged
-	// Number of connections moved to the backend, in this second [0] and in the previous second
-	// [1].
+	uint64_t logged_ms; // when the first outcome in `logged` was logged
+	// Number of connections moved to the backend: [0] in the second that began at given_ms, [1]
+	// in the second before.
 	uint32_t given[2];
-	uint64_t given_ms; // start of this second
+	uint64_t given_ms;
 };
 
 static inline bool weir_steal_member_saturated(const struct steal_member *member) {
@@ -126,8 +126,8 @@ void weir_steal_service_refresh(struct steal_service *service, const struct weir
 void weir_steal_service_begin_with(struct steal_service *service, uint16_t id);
 
 // Iterates over the saturated members, as the last call of weir_steal_service_look or
-// weir_steal_service_refresh has found them: gets the next one, starting at the index *place.
-// Returns false after the last one.
+// weir_steal_service_refresh has found them: gets the next member, starting at the index *place.
+// Returns false after the last member.
 bool weir_steal_service_relieved(const struct steal_service *service,
 	const struct weir_tables *tables, uint32_t *place, struct weir_flow_steals_relieved *ret);
 

@@ -207,7 +207,7 @@ uint32_t weir_steal_service_plan(struct steal_service *service, const struct wei
 	share = (allowed + waiting.victims - 1) / waiting.victims;
 	share = share < WEIR_FLOW_STEALS_OF_AGENT ? share : WEIR_FLOW_STEALS_OF_AGENT;
 	// Plan again, because requests that were not accepted leave room for other victims. The
-	// loop ends, because each pass removes tasks from the plan.
+	// loop ends, because no pass plans a task of an earlier pass.
 	do {
 		n = weir_steal_plan_balance(
 			service->plan, (double)now_ms / 1000, requests, allowed - count);
