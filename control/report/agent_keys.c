@@ -40,8 +40,8 @@ __attribute__((format(printf, 2, 3))) static int complain(
 	return -EINVAL;
 }
 
-// Returns the id at the start of a line, or 0 if there is no id. *rest is set to the text after the
-// id.
+// Returns the id at the start of a line, or 0 if there is no valid id. *rest is set to the text
+// after the id.
 static uint32_t read_id(const char *line, const char **rest) {
 	uint32_t id = 0;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Agent messages: the datagrams between weir-control and weir-agent. A probe requests a report, and
-// an answer contains the report. If the probe requests it, a datagram with TCP figures (values from
-// the tcp_info of connections) follows the answer. A steal request requests permission to move a
-// TCP flow that is possibly not established on the backend yet. The steal answer permits or refuses
-// the move. All datagrams are WEIR_AGENT_MESSAGE_BYTES long, so that an agent cannot be used for
-// amplification. They are authenticated, but not encrypted.
+// an answer contains the report. If the probe requests TCP figures (values from the tcp_info of
+// connections), a datagram with these figures follows the answer. A steal request requests
+// permission to move a TCP flow that is possibly not established on the backend yet. The steal
+// answer permits or refuses the move. All datagrams are WEIR_AGENT_MESSAGE_BYTES long, so that an
+// agent cannot be used for amplification. They are authenticated, but not encrypted.
 //
 //   offset  bytes
 //   0       4      "WEIR"
@@ -21,11 +21,11 @@
 // fields, and a test compares both lists. A change that an older program would misinterpret needs a
 // new version.
 //
-// A change of the state of the backend (starting, ready, lame duck, down), or of the state of a
-// port, is announced immediately. The agent sends an unsolicited answer to each known balancer,
-// with the challenge of the balancer's newest probe. It repeats this answer until a probe
-// acknowledges its serial. When weir-control receives a new serial, it sends an extra probe
-// immediately, unless that would exceed a rate limit (agents_prober.c).
+// The agent immediately announces a change of the state of the backend (starting, ready, lame duck,
+// down), or of the state of a port: it sends an unsolicited answer to each known balancer, with the
+// challenge of the balancer's newest probe. The agent repeats this answer until a probe
+// acknowledges the serial of the answer. When weir-control receives a new serial, it sends an extra
+// probe immediately, unless that would exceed a rate limit (agents_prober.c).
 //
 // An answer contains the announced states of ports (port words) only if the balancer requests them
 // (WEIR_AGENT_PORT_WORDS), because an earlier weir-control rejects an answer with port words. For
@@ -38,7 +38,7 @@
 // address. Therefore a forged probe cannot make the agent send two datagrams to a third host.
 //
 // A probe, a steal request and a shed order contain their destination address. An agent ignores
-// such a datagram if it contains another address. Otherwise an attacker could send a datagram for
+// such a datagram if it arrives at another address. Otherwise an attacker could send a datagram for
 // another agent to this agent, and use this agent's answer as the answer of the other agent.
 //
 // A steal request is executed once. If the request is repeated, the agent repeats its first answer.
@@ -371,17 +371,17 @@ struct weir_agent_probe {
 };
 
 struct weir_agent_answer {
-	uint16_t key_id; // as in struct weir_agent_probe
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_ANSWER_FIELDS(X)
 };
 
 struct weir_agent_steal {
-	uint16_t key_id; // as in struct weir_agent_probe
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_STEAL_FIELDS(X)
 };
 
 struct weir_agent_steal_answer {
-	uint16_t key_id; // as in struct weir_agent_probe
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_STEAL_ANSWER_FIELDS(X)
 };
 
@@ -390,17 +390,17 @@ struct weir_agent_tcp_family {
 };
 
 struct weir_agent_tcp {
-	uint16_t key_id; // as in struct weir_agent_probe
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_TCP_FIELDS(X)
 };
 
 struct weir_agent_shed {
-	uint16_t key_id; // as in struct weir_agent_probe
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_SHED_FIELDS(X)
 };
 
 struct weir_agent_shed_answer {
-	uint16_t key_id; // as in struct weir_agent_probe
+	uint16_t key_id; // id of the key of a received datagram; the encode functions ignore it
 	WEIR_AGENT_SHED_ANSWER_FIELDS(X)
 };
 #undef X

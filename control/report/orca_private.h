@@ -11,8 +11,8 @@
 
 #include "orca.h"
 
-// X(number in the protocol buffer, NAME, name). In a message, a map field occurs once for each
-// entry of the map.
+// X(number in the protocol buffer, NAME, name). In a protocol buffer, a map field occurs once for
+// each entry of the map.
 #define ORCA_NUMBERS(X) \
 	X(1, CPU_UTILIZATION, cpu_utilization) \
 	X(2, MEM_UTILIZATION, mem_utilization) \
@@ -62,7 +62,8 @@ enum orca_field orca_number_field(struct orca_name name);
 enum orca_field orca_map_field(struct orca_name name);
 const char *orca_field_name(enum orca_field field);
 
-// Reads a decimal number. Returns 0, or -EINVAL if the text is not exactly one decimal number.
+// Reads a decimal number of at most 64 characters; a number that is too large becomes infinite.
+// Returns 0, or -EINVAL if the text is not exactly one such number.
 int orca_read_decimal(const char *text, size_t bytes, double *ret);
 
 bool orca_same(struct orca_name a, struct orca_name b);

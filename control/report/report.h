@@ -18,7 +18,7 @@
 	X(SERVICE_MEDIAN, service_median_ms, 86400000.0) \
 	X(BUSY_TIME, busy_time_ms, 86400000.0) /* mean of busy_count requests */ \
 	X(BUSY_COUNT, busy_count, 1e15) /* requests in busy_time_ms; absent = 1 */ \
-	X(REQUESTS, requests_per_second, 1e12) /* all requests, including failed ones */ \
+	X(REQUESTS, requests_per_second, 1e12) /* all requests, including failed requests */ \
 	X(ERRORS, errors_per_second, 1e12) \
 	X(UTILIZATION, utilization, 1e6) /* 1 = fully used */ \
 	X(ACTIVE, active_requests, 1e9) /* requests in progress */ \
@@ -72,7 +72,7 @@ struct weir_report {
 	uint8_t word; // enum weir_health_word; NONE: no state
 	// The backend's reason for its state (`word`), in printable ASCII; "" = none.
 	char why[WEIR_REPORT_WHY_BYTES];
-	uint8_t port_word_count; // number of ports whose state differs from word
+	uint8_t port_word_count; // number of ports whose state differs from `word`
 	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
 	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
 #define X(name, field, most) double field; // between 0 and `most`
