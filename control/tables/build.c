@@ -132,8 +132,8 @@ bool weir_build_published(const struct weir_tables *tables, uint16_t service, ui
 	return true;
 }
 
-// Returns whether a published subset has exactly these `n` members, with the same weights and
-// settings.
+// Returns whether a published subset has exactly the `n` members that the subset has in the state,
+// with the same weights and settings.
 static bool subset_holds(const struct weir_tables *tables, const struct weir_state *state,
 	const struct weir_selection_params *params, uint32_t subset, uint32_t n) {
 	struct weir_policy_table old;

@@ -6,8 +6,8 @@
 #include "hash.h"
 #include "state.h"
 
-// Number of list heads in each hash table. Both are powers of two, so that the index of a head can
-// be computed with a mask.
+// Number of list heads in each hash table. Both numbers are powers of two, so that the index of a
+// head can be computed with a mask.
 #define SERVICE_HEADS 8192u
 #define BACKEND_HEADS 65536u
 

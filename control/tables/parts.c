@@ -10,7 +10,7 @@ struct walk {
 	const struct weir_policy_table *table;
 	uint32_t candidate;
 	uint32_t round; // number of rounds in which the candidate gets flows
-	uint64_t rounds; // sum of the weights of these rounds
+	uint64_t rounds; // sum of the weights of the first `round` rounds
 };
 
 static uint64_t parts_of_rounds(const struct walk *walk, const struct weir_candidate *one) {

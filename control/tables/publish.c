@@ -202,9 +202,9 @@ static int build_batch(struct weir_tables *tables, struct weir_state *state, str
 }
 
 // Decides whether and when to rebuild the selection of a service in which backends have moved to
-// another group. Returns 1 if this publication must build it. Returns 0 if no build is needed, or
-// if the selection is marked as stale, to be rebuilt later in steps. Returns -ENOMEM if out of
-// memory. at_once: number of selections that this publication already builds.
+// another group. Returns 1 if this publication must build the selection. Returns 0 if no build is
+// needed, or if the selection is marked as stale, to be rebuilt later in steps. Returns -ENOMEM if
+// out of memory. at_once: number of selections that this publication already builds.
 static int decide_moved(
 	const struct weir_tables *tables, struct weir_state *state, uint16_t id, uint32_t at_once) {
 	struct weir_service_entry *service = &state->services[id];

@@ -33,7 +33,7 @@ static void end(struct weir_state *state, uint16_t id) {
 	weir_state_touch_service(state, id);
 }
 
-// Ends the flows of a removed service or of removed binds. Clients are then refused for a time
+// Ends the flows of a removed service or of removed binds. Workers then refuse clients for a time
 // equal to the timeout of established flows.
 static void refuse(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];

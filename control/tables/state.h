@@ -78,7 +78,8 @@ enum weir_former_stage {
 	WEIR_FORMER_KNOWN,
 	// The service's backends, weights or binds changed after the flows were counted.
 	WEIR_FORMER_CHANGED,
-	// As CHANGED, but workers may still use the previous tables until former_mark has passed.
+	// After a change, workers may still use the previous tables until former_mark has passed.
+	// The flows are then counted.
 	WEIR_FORMER_SETTLING,
 };
 
@@ -110,7 +111,7 @@ struct weir_service_entry {
 	// numbers are also updated when a single backend moves to another group.
 	struct weir_group_counts counts;
 	struct weir_openings open; // as last decided
-	bool noted_on_backups; // as last returned by weir_tables_takeover
+	bool noted_on_backups; // open.on_backups, as last reported by weir_tables_takeover
 	// Number of members with a resolved next hop that can get new flows, because of their group
 	// or because of panic mode.
 	uint32_t resolved;
@@ -410,8 +411,9 @@ void weir_bind_drains_adopt(struct weir_state *state, const struct weir_services
 
 // Returns whether a leaving service stays published because its removal has not ended.
 bool weir_removal_holds(const struct weir_service_entry *service);
-// Begins the removal of a service, or ends it if `drain.removed_ms` is 0. Call before
-// weir_service_leave, and before the service's drain is cleared.
+// Begins the removal of a service, unless an earlier process has begun this removal. Ends the
+// removal instead if `drain.removed_ms` is 0. Call before weir_service_leave, and before the
+// service's drain is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
 struct weir_service_bind;
 // Returns the removed TCP binds that have a removal: they are in the published service table, but

@@ -84,7 +84,8 @@ static int list_init(struct list *list, const struct weir_state *state,
 	const struct weir_service_entry *service, enum weir_tier tier) {
 	bool ranked = service->config->subset.algorithm != WEIR_SUBSET_NONE;
 	uint32_t count = count_of(service, tier);
-	uint32_t unranked = count; // if there are no ranks, the backends are ordered by id
+	// Without ranks, the backends are in the order in which they got their ids.
+	uint32_t unranked = count;
 
 	if (count == 0) {
 		*list = (struct list){.count = 0};

@@ -146,8 +146,9 @@ static uint64_t services_bytes_most(const struct weir_config *config) {
 			       2 * sizeof(struct weir_bind_range));
 }
 
-// Withdraws a table that is invalid or larger than bytes_most. If it stayed published, workers
-// would refuse it and never complete a grace period. Returns whether the table was withdrawn.
+// Withdraws a table that is invalid or larger than bytes_most. If an invalid table stayed
+// published, workers would refuse the table and never complete a grace period. Returns whether the
+// table was withdrawn.
 static bool withdraw_invalid(
 	struct weir_tables *tables, struct weir_root root, weir_ref ref, uint64_t bytes_most) {
 	const struct weir_blob *blob = weir_writer_current(tables->writer, root);

@@ -99,16 +99,16 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 // is read as in weir_tables_open, and then the values that were set in this process are set again.
 // Ids may change: look them up again after the call.
 //
-// Returns 0 or a negative errno. After -ENOSPC (too many ids) or -ENOMEM, no segment is bound
-// (see weir_tables_segment). After an error of weir_tables_publish, the segment is bound, and the
-// caller must publish again.
+// Returns 0 or a negative errno. After an error, weir_tables_segment returns NULL if no segment is
+// bound: there are too many ids, or memory ran out. Otherwise weir_tables_publish has failed, and
+// the caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
 // Makes `config` the current configuration, and publishes the differences. On an error the previous
 // configuration stays current, and one line is written to why. The published tables are then
-// unchanged, except that a first configuration without room may withdraw invalid and oversized
-// tables of an earlier process. May wait for up to WEIR_TABLES_WAIT_MS until memory becomes free
-// after a grace period.
+// unchanged, with two exceptions: selections of removed services may be withdrawn, and a first
+// configuration without room may withdraw invalid and oversized tables of an earlier process. May
+// wait for up to WEIR_TABLES_WAIT_MS until memory becomes free after a grace period.
 //
 // config: after success, borrowed until the tables are freed, or until a later weir_tables_apply
 // has succeeded (that call compares both configurations). Administrative states and run-time
@@ -170,8 +170,8 @@ int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend
 // Sets the automatic weight of a backend, which is computed from its CPUs; 0 = unknown. For an
 // unknown weight, the mean of the known automatic weights in the service is used, or
 // WEIR_CONFIG_WEIGHT_DEFAULT if none is known. A weight above WEIR_WEIGHT_AUTO_MOST is reduced to
-// this maximum. Stored for the next control process. Returns 0, or -ENOENT if there is no such
-// backend or its configured weight is not "auto".
+// this maximum. The weight is stored for the next control process. Returns 0, or -ENOENT if there
+// is no such backend or its configured weight is not "auto".
 int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 #define WEIR_WEIGHT_AUTO_MOST 65535u
 // Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
@@ -207,8 +207,8 @@ int weir_tables_set_error_window(struct weir_tables *tables, uint16_t service, u
 #define WEIR_ERROR_WINDOW_LEAST_MS 1000u // used until set
 
 // Returns how many binds of a service have this address, or the number of all its binds if
-// address is NULL. The next functions select binds in the same way. At a drained bind, packets that
-// begin a flow are refused, and existing flows continue.
+// address is NULL. The next functions select binds in the same way. At a drained bind, workers
+// refuse packets that begin a flow, and existing flows continue.
 uint32_t weir_tables_select_binds(
 	const struct weir_tables *tables, uint16_t service, const struct weir_address *address);
 // Returns how many of the selected binds are drained.
@@ -253,11 +253,11 @@ uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
 void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 
 // Removals: if `drain.removed_ms` is above 0, binds and services that are removed from the
-// configuration drain until a deadline. Only TCP binds drain: packets that begin a flow are
-// refused, and existing flows continue.
+// configuration drain until a deadline. Only TCP binds drain: workers refuse packets that begin
+// a flow, and existing flows continue.
 //
-// If on_backend_down is "reset", workers end the flows at the deadline. Packets to the binds are
-// then refused for the timeout of established flows. One RST is sometimes not enough, because a
+// If on_backend_down is "reset", workers end the flows at the deadline. Workers then refuse packets
+// to the binds for the timeout of established flows. One RST is sometimes not enough, because a
 // client in a transfer ignores an RST whose sequence number is too old.
 //
 // With other settings of on_backend_down, the binds are withdrawn at the deadline, and the flows
@@ -446,7 +446,7 @@ struct weir_service_state {
 	// Slots of all published subsets; 0 = the policy does not use slots, or nothing is
 	// published.
 	uint32_t slots;
-	uint32_t table_slots; // slots of each published subset that has candidates; 0: as above
+	uint32_t table_slots; // slots of each published subset that has candidates; 0 as in `slots`
 	// Number of published subsets: 1, or one per worker. 0 = nothing is published, or there is
 	// no segment.
 	uint32_t subsets;
@@ -471,7 +471,8 @@ struct weir_service_state {
 	// In this process, a reload removed binds of the service, or moved them to another service.
 	// The service may still have flows of these binds.
 	bool lost_binds;
-	// An earlier process began the service, and may have removed or moved binds as well.
+	// An earlier process began the service. That process may have removed binds of the service,
+	// or moved them to another service.
 	bool adopted;
 	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0.
 	uint8_t down_flags;
@@ -489,7 +490,8 @@ struct weir_former_flows {
 	// use the previous tables, the flows were not counted since then, or no selection was
 	// published.
 	uint64_t older;
-	// Flows that began after this count, on a backend that the selection does not choose.
+	// Flows that began after `older` was counted, on a backend that the selection does not
+	// choose.
 	uint64_t spilled;
 };
 // Call when a worker has moved a flow to this backend. The selection may choose another backend for
@@ -563,8 +565,9 @@ struct weir_subset_count {
 	uint32_t clients;
 };
 // Gets the number of clients of each live backend of a service. First the primary backends, then
-// the backups, each in canonical order. ret: must have room for all live backends. Returns the
-// number of backends, -ENOENT or -ENOMEM.
+// the backups, each in canonical order (without a subset algorithm, in the order in which they got
+// their ids). ret: must have room for all live backends. Returns the number of backends, -ENOENT or
+// -ENOMEM.
 //
 // If there are more than WEIR_SUBSET_PAIRS_MAX pairs of clients and backends, computing the
 // numbers would take too long: all numbers are then 0.
