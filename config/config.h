@@ -226,8 +226,8 @@ struct weir_config_health_check {
 	struct weir_config_bytes send_hex, expect_hex; // instead of `send` and `expect`
 	enum weir_config_match match;
 	char name[256]; // dns: name to query
-	uint16_t record; // dns: type of the record, as in messages
-	uint8_t rcode; // dns: expected response code, as in messages
+	uint16_t record; // dns: number of the record type in DNS messages
+	uint8_t rcode; // dns: number of the expected response code in DNS messages
 	struct weir_address address; // dns: address that a record must have; family 0 = none
 	// exec: the program; its arguments can contain {address}, {port}, {service} and {backend}
 	struct weir_config_command command;
@@ -315,8 +315,8 @@ enum weir_config_at_deadline { WEIR_AT_DEADLINE_KEEP, WEIR_AT_DEADLINE_DROP };
 struct weir_config_drain {
 	enum weir_config_at_deadline at_deadline; // default keep
 	// Time until on_backend_down applies to the open TCP connections of a removed bind or
-	// service; default 60000. With 0, the connections of a removed service end immediately, and
-	// the connections of a removed bind have no deadline.
+	// service; default 60000. With 0, on_backend_down applies immediately to the connections of
+	// a removed service, and never to the connections of a removed bind.
 	uint32_t removed_ms;
 };
 
@@ -416,8 +416,8 @@ int weir_config_read_regular(
 	const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
-// Like weir_config_read, and also returns the text of the file, NUL-terminated, in *ret_text; the
-// caller frees it. ret_text may be NULL.
+// Like weir_config_read. On success, also returns the text of the file, NUL-terminated, in
+// *ret_text; the caller frees the text. ret_text may be NULL.
 int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed

@@ -165,10 +165,10 @@ static bool has(const struct list *list, const char *identity) {
 	return find_element(list, &element) != NULL;
 }
 
-// If the element `at` was renamed, returns it from the other list, otherwise NULL. The caller has
-// checked that the other list has no element with the name of `at`. The element was renamed if both
-// lists have an element with the same description at this index, and each of the two names is in
-// one list only.
+// If the element `at` was renamed, returns its element in the other list, otherwise NULL. The
+// caller has checked that the other list has no element with the name of `at`. The element was
+// renamed if both lists have an element with the same description at this index, and each of the
+// two names is in one list only.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);

@@ -9,14 +9,14 @@
 #include <pcre2.h>
 
 #define LIMIT_NS 5000000 // CPU time of a search
-#define ITEMS 16u // of the pattern, from one look at the time to the next
+#define ITEMS 16u // number of items of the pattern between two checks of the CPU time
 #define BRANCHES_MOST 100000u // about 2 ms
 #define HEAP_KIB 1024u // for positions to which the search may return
 
 struct search {
 	int64_t until_ns;
-	int64_t tick_ns; // the coarse clock at the last look at the time
-	uint32_t items; // of the pattern that were tried
+	int64_t tick_ns; // coarse clock at the last check of the CPU time
+	uint32_t items; // number of items of the pattern that were tried
 };
 
 static int64_t read_ns(clockid_t clock) {
@@ -31,14 +31,15 @@ static int64_t cpu_ns(void) {
 }
 
 // pcre2_set_match_limit does not limit the time: an item such as \w+ may read the whole data each
-// time. So PCRE2 calls check_time before each item.
+// time. Therefore PCRE2 calls check_time before each item.
 static pcre2_code *compile(const char *pattern, int *error, size_t *at) {
 	return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
 		PCRE2_NEVER_UTF | PCRE2_AUTO_CALLOUT, error, at, NULL);
 }
 
-// Reads the CPU time, which needs a system call, after some items, or at the next tick of the
-// coarse clock: an item such as a class of many properties may take more than 2 ms.
+// Checks the CPU time after ITEMS items, because reading the CPU time needs a system call. Also
+// checks at the next tick of the coarse clock, because one item, such as a class of many
+// properties, may take more than 2 ms.
 static int check_time(pcre2_callout_block *block, void *context) {
 	struct search *search = context;
 	const int64_t tick_ns = read_ns(CLOCK_MONOTONIC_COARSE);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Pattern: regular expressions of the configuration, in the syntax of PCRE2, of bytes instead of
+// Pattern: regular expressions of the configuration, in the syntax of PCRE2. They match bytes, not
 // characters. The work of a search is limited, because the searched bytes come from servers.
 //
 // Threads: any.
