@@ -82,7 +82,7 @@ void weir_bench_way(
 	const struct weir_bench_options *options, uint16_t backend, struct weir_bench_way *ret);
 
 // Builds the row of a backend. round: 0, or the number of a publication. The MTU in the row changes
-// by one byte from round to round, so that each row differs from the previous one, but no packet is
+// by one byte from round to round, so that each row differs from the previous row, but no packet is
 // affected.
 void weir_bench_row(const struct weir_bench_options *options, uint16_t backend, uint64_t round,
 	struct weir_backend_row *ret);

@@ -138,8 +138,8 @@ static void flush_line(const uint8_t *line) {
 #endif
 }
 
-// Evicts the packet from the caches. This is the state after a NIC has written a packet by DMA to
-// memory only.
+// Evicts the headers of a packet from the caches. This is the state after a NIC has written the
+// packet by DMA to memory only.
 static void flush(const struct rte_mbuf *m) {
 	const uint8_t *frame = frame_of(m);
 
@@ -158,8 +158,8 @@ static void write_frame(struct weir_bench_engine *engine, uint32_t i) {
 		engine->serial + i, frame_of(engine->buffers[i]));
 }
 
-// Writes the frames of the first n items to their buffers. With --headers cold, evicts the frames
-// from the caches.
+// Writes the frames of the first n items to their buffers. With --headers cold, evicts their
+// headers from the caches.
 static void write_frames(struct weir_bench_engine *engine, uint32_t n) {
 	for (uint32_t i = 0; i < n; i++) {
 		write_frame(engine, i);

@@ -42,7 +42,7 @@ enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
 	WEIR_BENCH_PUBLISH_ROWS, // publishes the headers of a backend
 	WEIR_BENCH_PUBLISH_BOTH,
-	WEIR_BENCH_PUBLISH_SCRAPES, // reads all counters, like the metrics
+	WEIR_BENCH_PUBLISH_SCRAPES, // reads all counters, as weir-control does for metrics
 	WEIR_BENCH_PUBLISH_LISTS, // requests parts of the flow table
 	WEIR_BENCH_PUBLISH_CAPTURES, // captures all packets and reads them
 	WEIR_BENCH_PUBLISH_IDLE_CAPTURES, // runs a capture that matches no packet

@@ -7,7 +7,8 @@
 
 #include <math.h>
 
-// Returns (exp(x) - 1) / x, with full precision near 0. The next function returns log(1 + x) / x.
+// exp_quotient returns (exp(x) - 1) / x, and log_quotient log(1 + x) / x, both with full precision
+// near 0.
 static double exp_quotient(double x) {
 	return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x / 2;
 }

@@ -43,7 +43,7 @@ struct weir_bench_order {
 	uint32_t kind; // enum weir_bench_order_kind
 	uint32_t flows;
 	double exponent; // Zipf: flow number k has weight 1 / (k + 1)^exponent
-	double first, last, cut; // Zipf: bounds of the inverted integral
+	double first, last, cut; // Zipf: bounds of the integral, and limit for quick acceptance
 };
 
 // Initialize an order of this kind. flows: number of flows, at least 1. exponent: exponent of the

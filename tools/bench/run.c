@@ -388,10 +388,10 @@ static int summarize(struct weir_bench_series *series, uint32_t runs) {
 
 // Counts slow bursts. A burst is slow if it takes more than 10 times the median of all bursts. Sets
 // slow_share to the share of slow bursts. Sets slow_machine_share to the estimated share of bursts
-// that were slow only because the machine interrupted them. The estimate comes from the idle loop
-// after each burst. A loop is slow if it took longer than usual by more than 9 times the median of
-// a burst. The share of slow loops is scaled from the duration of a loop to the duration of a
-// burst.
+// that were slow only because of interrupts, the scheduler or the hypervisor. The estimate comes
+// from the idle loop after each burst. A loop is slow if it took longer than the median of all
+// loops by more than 9 times the median of a burst. The share of slow loops is scaled from the
+// duration of a loop to the duration of a burst.
 static void count_slow(struct weir_bench_result *result) {
 	const double median = result->main.summary.median;
 	const double idle = result->machine_summary.median;

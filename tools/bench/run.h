@@ -52,7 +52,8 @@ struct weir_bench_result {
 	struct weir_bench_summary machine_summary;
 	struct weir_bench_repeated repeated;
 	double slow_share; // share of bursts of `main` above 10 times the median
-	// Estimated share of bursts that were slow because of the machine, see run.c
+	// Estimated share of bursts that were slow because of interrupts, the scheduler or the
+	// hypervisor
 	double slow_machine_share;
 	struct weir_bench_tally tally;
 	uint64_t flows; // flows in the table at the start of the timed runs

@@ -38,7 +38,7 @@ static inline uint64_t weir_bench_timer_end(void) {
 // the loop. An iteration takes about two CPU cycles.
 static inline void weir_bench_timer_spin(uint32_t turns) {
 	for (uint32_t i = 0; i < turns;) {
-		i++; // each instruction depends on the previous one
+		i++; // each instruction depends on the previous instruction
 		__asm__ volatile("" : "+r"(i));
 	}
 }
