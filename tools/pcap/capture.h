@@ -19,7 +19,7 @@ struct weir_capture_reader;
 struct weir_capture_writer;
 
 // Open a pcap or pcapng file, "-" for standard input. Returns 0, or negative errno with one line in
-// why: -EINVAL (not a capture file, or not Ethernet), or another one.
+// why: -EINVAL (not a capture file, or not Ethernet), or another errno.
 int weir_capture_open(
 	const char *file, struct weir_capture_reader **ret, char *why, size_t why_bytes);
 void weir_capture_close(struct weir_capture_reader *reader); // NULL is allowed
@@ -29,10 +29,10 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 	size_t why_bytes);
 
 // Create a pcap file with nanosecond timestamps. Returns 0, or negative errno with one line in why:
-// -EINVAL (the regular file of the reader), -ENOMEM, -EIO.
+// -EINVAL (`file` is the regular file that the reader reads), -ENOMEM, -EIO.
 int weir_capture_create(const char *file, const struct weir_capture_reader *reader,
 	struct weir_capture_writer **ret, char *why, size_t why_bytes);
-// Writes a frame. weir_capture_finish returns the errors.
+// Writes a frame. weir_capture_finish returns the errors of all writes.
 void weir_capture_write(struct weir_capture_writer *writer, const struct weir_capture_frame *frame);
 // Flushes and closes the file. Returns 0, or negative errno if some data could not be written. NULL
 // is allowed.

@@ -71,8 +71,9 @@ static bool has_backend(const struct weir_config *config, const struct weir_pcap
 	return false;
 }
 
-// Returns the configuration in use when change `c` is made: that of the last reload before it.
-// Changes of the same packet are made in the order of the command line.
+// Returns the configuration in use when change `c` is made: the configuration of the last reload
+// before this change, or `running`. Changes of the same packet are made in the order of the command
+// line.
 static const struct weir_config *config_at(const struct weir_config *running,
 	const struct weir_pcap_options *options, struct weir_config *const *later, uint32_t c) {
 	const struct weir_pcap_change *change = options->change;

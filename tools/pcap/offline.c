@@ -447,7 +447,7 @@ static void restore_echo(uint8_t *frame, const struct cut *cut) {
 
 // Loads a frame into the buffer. In a truncated frame, zeros replace the missing bytes, and are
 // forwarded with the packet. The pipeline reads only the captured bytes (data_len), so the captured
-// bytes must contain all headers; of an echo request it reads all bytes.
+// bytes must contain all headers. Of an echo request, the pipeline reads all bytes.
 static struct rte_mbuf *load(
 	struct weir_offline *offline, const struct weir_capture_frame *frame, struct cut *ret_cut) {
 	struct rte_mbuf *m = offline->frame;
