@@ -12,7 +12,7 @@
 #define STATE_BYTES 16
 #define ADDRESS_BYTES 64
 #define WHY_BYTES 256
-#define START_MS 50 // time between the starts of two programs
+#define START_MS 50 // minimum time between the starts of two programs
 
 struct notice {
 	struct notice *next;
@@ -216,7 +216,7 @@ static void add(struct weir_notify *notify, struct queue *queue, uint16_t id,
 		snprintf(notice->address, sizeof(notice->address), "%s", event->address);
 	}
 	fill(notice, event);
-	// An earlier object with this id was removed; its notice stays in the queue.
+	// If waiting[id] is the notice of a removed object, that notice stays in the queue.
 	waiting[id] = notice;
 	*queue->last = notice;
 	queue->last = &notice->next;

@@ -18,7 +18,7 @@
 #define WEIR_PROGRAMS_MAX 64u // maximum number of runs that wait for their results
 #define WEIR_PROGRAM_TEXT_BYTES 8192u // arguments and variables of a program, with their NULs
 #define WEIR_PROGRAM_OUTPUT_BYTES 200u
-#define WEIR_PROGRAM_GRACE_MS 1000u // a killed program should have ended after this time
+#define WEIR_PROGRAM_GRACE_MS 1000u // time within which a killed program should end
 
 struct weir_programs;
 
@@ -26,16 +26,16 @@ struct weir_programs;
 struct weir_program {
 	const char *const *arguments; // NULL-terminated; the first is the absolute path of the file
 	const char *const *variables; // environment: "NAME=value", NULL-terminated
-	uint32_t timeout_ms; // after this time, the process group of the program is killed
-	// When the program has ended, the rest of its process group is killed. Otherwise processes
-	// that the program leaves behind continue.
+	uint32_t timeout_ms; // after this time, the helper kills the process group of the program
+	// true: when the program has ended, the helper kills the rest of its process group. false:
+	// processes that the program leaves behind continue.
 	bool kill_rest;
 };
 
 enum weir_program_end {
 	WEIR_PROGRAM_EXITED, // status: exit status
 	WEIR_PROGRAM_SIGNALED, // status: signal
-	WEIR_PROGRAM_TIMED_OUT, // killed
+	WEIR_PROGRAM_TIMED_OUT, // killed after timeout_ms
 	WEIR_PROGRAM_NOT_STARTED, // status: negative errno
 	// The helper process has exited. Or there is no result about WEIR_PROGRAM_GRACE_MS after
 	// the timeout, because the program cannot be killed, or the helper process is stopped.
