@@ -73,13 +73,13 @@ struct weir_shed {
 	uint32_t connections, candidates, leaving;
 	uint32_t unanswered; // number of consecutive attempts without an answer
 	bool in_flight; // an order is in flight
-	uint16_t order_backend; // backend id in this order
+	uint16_t order_backend; // backend id in the order in flight
 	struct weir_shed_gone gone; // ended flows that may still be in the flow table
 	// Maximum number of flows that orders without a final answer may have ended. While this
 	// shed runs, this number is subtracted from the flows of its backend, but not from the sum
 	// of flows from which the mean is computed.
 	uint64_t lost;
-	weir_shed_begun begun; // NULL after it was called
+	weir_shed_begun begun; // NULL after the call
 	void *context;
 };
 

@@ -136,7 +136,7 @@ static void end(struct weir_sheds *sheds, struct weir_shed *shed, enum weir_shed
 		return;
 	}
 	begun(shed->context, shed);
-	forget(sheds, shed); // it never ran
+	forget(sheds, shed); // only sheds that have run are kept
 }
 
 // --- the mean -------------------------------------------------------------------------------
