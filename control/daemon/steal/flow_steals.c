@@ -48,7 +48,7 @@ struct weir_flow_steals {
 	uint32_t count;
 	uint32_t turn; // index of the service with which the search for the next round starts
 	uint32_t counted; // index of the service whose half-open flows are counted next
-	uint32_t current; // index of the service of this round
+	uint32_t current; // index of the service of the round in progress, or of the last round
 	uint32_t active; // number of elements of requests[] in use
 	bool unsupported;
 	uint64_t events; // number of events since the start
@@ -387,7 +387,7 @@ void weir_flow_steals_abandon(struct weir_flow_steals *steals) {
 	weir_flow_scan_abandon(&steals->scan);
 	steals->due_ms = 0;
 	for (uint32_t i = 0; i < steals->count; i++) {
-		steals->services[i].saturated = false; // weir_steal_service_look sets it again
+		steals->services[i].saturated = false; // until the next round
 	}
 	for (uint32_t i = 0; i < WEIR_FLOW_STEALS_AT_ONCE; i++) {
 		if (steals->requests[i].state != REQUEST_FREE) {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define WEIR_REFUSED_PLACES 64u
-// Time for which a place counts as refused. It is longer than most clients wait for a reply.
+// Time for which a place counts as refused: longer than most clients wait for a reply.
 #define WEIR_REFUSED_PLACE_MS 10000u
 
 struct weir_refused_place {
@@ -30,6 +30,7 @@ struct weir_refused_places { // zeroed = empty
 void weir_refused_places_add(struct weir_refused_places *places,
 	const struct weir_refused_place *place, uint64_t now_ms);
 
-// Returns whether a place is refused, by its address or for all addresses.
+// Returns whether steals are refused at the port of a place, either at its address or at all
+// addresses.
 bool weir_refused_places_contain(const struct weir_refused_places *places,
 	const struct weir_refused_place *place, uint64_t now_ms);
