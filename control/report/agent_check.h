@@ -16,7 +16,7 @@
 
 #include "report.h"
 
-#define WEIR_AGENT_CHECK_LINE_BYTES 1024 // read at most this many bytes of a line
+#define WEIR_AGENT_CHECK_LINE_BYTES 1024 // maximum number of bytes of a line that callers read
 #define WEIR_AGENT_CHECK_COMPLAINT_BYTES 64
 
 // The last words received from an agent. A word applies until the agent sends another word of the

@@ -73,7 +73,7 @@ struct weir_report {
 	// The backend's reason for its state (`word`), in printable ASCII; "" = none.
 	char why[WEIR_REPORT_WHY_BYTES];
 	uint8_t port_word_count; // number of ports whose state differs from `word`
-	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port once
+	struct weir_port_word port_words[WEIR_PORT_WORDS_MOST]; // each port and protocol once
 	uint32_t cpu_model; // weir_cpu_model_number; 0 = unknown
 #define X(name, field, most) double field; // between 0 and `most`
 	WEIR_REPORT_FIELDS(X)
@@ -82,13 +82,13 @@ struct weir_report {
 
 // Returns the text of a reason (enum weir_port_reason), or "" for an unknown reason.
 const char *weir_port_reason_text(uint8_t reason);
-// Returns whether all elements have valid values and no port is listed twice.
+// Returns whether all elements have valid values, and no two have the same port and protocol.
 bool weir_port_words_are_valid(const struct weir_port_word *words, uint32_t count);
 
 // Removes invalid values from a report: fields that are infinite, NaN, negative or above their
-// maximum; a state (`word`) out of range; invalid states of ports. Sets fields that are not given
-// to 0. Also replaces bytes of `why` that are not safe to print in a terminal or a log. Returns the
-// bits that were removed from `given`.
+// maximum; a state (`word`) out of range; all states of ports if any of them is invalid. Sets
+// fields that are not given to 0. Also replaces bytes of `why` that are not safe to print in a
+// terminal or a log. Returns the bits that were removed from `given`.
 uint32_t weir_report_check(struct weir_report *report);
 
 // Set report->why to the start of text, which need not end with a NUL. Bytes that are not printable
