@@ -43,7 +43,7 @@ enum weir_group {
 	// checks may be wrong.
 	WEIR_GROUP_MAYBE_UP,
 	WEIR_GROUP_LAST_RESORT, // drained, lame duck, STARTING, or REFUSING and never healthy
-	WEIR_GROUP_NONE, // gets no flows: leaving, in maintenance, or its weight is 0
+	WEIR_GROUP_NONE, // gets no new flows: leaving, in maintenance, or its weight is 0
 	WEIR_GROUPS,
 };
 
