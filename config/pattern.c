@@ -10,8 +10,8 @@
 
 #define LIMIT_NS 5000000 // CPU time of a search
 #define ITEMS 16u // number of items of the pattern between two checks of the CPU time
-#define BRANCHES_MOST 100000u // about 2 ms
-#define HEAP_KIB 1024u // for positions to which the search may return
+#define BRANCHES_MOST 100000u // match limit of PCRE2: about 2 ms
+#define HEAP_KIB 1024u // memory for the positions to which the search may return
 
 struct search {
 	int64_t until_ns;
