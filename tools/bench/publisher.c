@@ -246,7 +246,7 @@ static int serve(struct child *child) {
 			r = publish_one(child);
 			due += interval;
 			// If the process is late by more than a second, skip the missed
-			// publications. Otherwise it would make all of them without a pause.
+			// publications. Otherwise the process would make all of them at once.
 			if (due + SECOND_NS < weir_monotonic_ns()) {
 				due = weir_monotonic_ns();
 			}

@@ -91,7 +91,7 @@ static int check_ethernet(
 				      : wrong(complaint, "wrong EtherType 0x%04x", get16(at + 12));
 }
 
-// Returns the length of the outer IP header.
+// Returns the length of the outer IP header; 0 with forwarding l2.
 static uint32_t outer_bytes(const struct weir_bench_way *way) {
 	return way->forwarding.mode == WEIR_FORWARDING_L2 ? 0
 	       : way->family == 4                         ? IPV4_BYTES
