@@ -129,7 +129,7 @@ int weir_capture_read(struct weir_capture_reader *reader, struct weir_capture_fr
 	return 1;
 }
 
-// Checks that input and output are different files, because creating the output truncates it.
+// Checks that input and output are different files, because creating the output truncates the file.
 static int check_output(
 	const char *file, const struct weir_capture_reader *reader, char *why, size_t why_bytes) {
 	struct stat status;
