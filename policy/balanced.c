@@ -4,8 +4,8 @@
 #include <math.h>
 
 #define NS_PER_S 1000000000ull
-// A fading correction is set to 0 when it is below this value. A correction of this value changes
-// the weight by about 1 %.
+// A fading correction is set to 0 when its absolute value is below this value. A correction of this
+// value changes the weight by about 1 %.
 #define NEARLY_NONE 0.01
 #define MEAN_LEAST 0.02 // below this mean utilization, all backends count as equally utilized
 #define MEAN_TURNS 64u
@@ -76,9 +76,9 @@ static uint32_t mean_below(const double *utilization, uint32_t n, double most, d
 }
 
 // Adjusts each correction by the distance of the backend's utilization from the mean. Does nothing
-// if fewer than two utilizations are known. To compute the mean, each utilization is limited to
-// twice the mean. Otherwise one extreme report would raise the mean so much that all other backends
-// would seem equally idle.
+// if fewer than two utilizations are known, or if the mean is below MEAN_LEAST. If more than two
+// are known, each utilization is limited to twice the mean to compute the mean. Otherwise one
+// extreme report would raise the mean so much that all other backends would seem equally idle.
 static void correct(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, double gain) {
 	double mean, before;
@@ -102,9 +102,9 @@ static void correct(const struct weir_balanced_settings *settings, const double 
 	}
 }
 
-// Sets the mean of the corrections to 0, without backends of unknown utilization. This changes the
-// weights of the other backends by the same factor: their ratios stay the same, except at the limit
-// of a factor.
+// Subtracts the mean correction from each correction. Backends of unknown utilization are left out.
+// All other weights change by the same factor: their ratios stay the same, except if a correction
+// reaches its limit.
 static void centre(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n) {
 	double sum = 0;

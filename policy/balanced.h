@@ -3,9 +3,9 @@
 // Balanced weights: a controller that equalizes the utilization of a service's backends. In small
 // periodic steps it corrects each configured weight until the utilization of the backend is equal
 // to the mean of all backends. Weights from capability (capability.h) reflect the cost of a request
-// on a backend. They are wrong if some clients use only some of the backends, or if clients send
-// unequal numbers of requests. Balanced weights also work for such clients, because the controller
-// measures the resulting utilization.
+// on a backend. Such weights are wrong if some clients use only some of the backends, or if clients
+// send unequal numbers of requests. Balanced weights also work for such clients, because the
+// controller measures the resulting utilization.
 //
 // Source: Dropbox's Robinhood (2024), which corrects weights by the distance from the mean.
 //
@@ -50,13 +50,13 @@ struct weir_balanced_load { // initialize to zero
 	bool known;
 };
 
-// Adds a report. The rates are as in struct weir_capability_report. All values are finite and not
+// Adds a report. requests_per_second includes failed requests. All values are finite and not
 // negative.
 void weir_balanced_report(struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, double utilization,
 	double requests_per_second, double errors_per_second, uint64_t now_ns);
 
-// no recent utilization: the correction changes only with the mean of all corrections
+// no recent utilization: the correction changes only when the mean correction is subtracted
 #define WEIR_BALANCED_HOLD (-1.0)
 #define WEIR_BALANCED_UNKNOWN (-2.0) // no utilization: the correction fades
 

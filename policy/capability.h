@@ -64,12 +64,12 @@ struct weir_capability { // initialize to zero
 double weir_capability_utilization(const double *named, uint32_t n, double application, double cpu);
 
 // Computes the weight from one report, without smoothing. Returns 0 if the report is refused: it
-// has no requests, its utilization is 0 even with the penalty, or a number is negative, infinite
-// or NaN.
+// has no requests, its utilization is 0 (including the penalty, except with `grpc_order`), or a
+// number is negative, infinite or NaN.
 //
-// With `successful`, at least a hundredth of the requests counts as successful. Otherwise a
-// backend whose requests all fail would have the weight 0 and get no new flows, and its recovery
-// could not be measured.
+// With `successful`, at least a hundredth of the requests counts as successful. Otherwise the
+// report of a backend whose requests all fail would be refused, and the backend would keep its last
+// weight.
 double weir_capability_weight(const struct weir_capability_settings *settings,
 	const struct weir_capability_report *report);
 
@@ -83,13 +83,14 @@ double weir_capability_add(struct weir_capability *capability,
 void weir_capability_ready(struct weir_capability *capability);
 
 // Returns the current weight of the backend; 0 = unknown (blackout, expired, or never reported).
-// The settings of this call apply, even to reports that were added with other settings.
+// The settings of this call, except smoothing_ns, also apply to reports that were added with other
+// settings.
 double weir_capability_read(struct weir_capability *capability,
 	const struct weir_capability_settings *settings, uint64_t now_ns);
 
 // Convert the capabilities of a service's backends to integer weights above 0 with about the same
 // ratios. For an unknown capability (0), the mean of the known capabilities is used. Weights are
 // scaled by a power of two, so that the largest is between 2^30 and 2^31, and are at least 1.
-// Returns the number of known capabilities.
-// If this is 0, weights[] is not changed, and the configured weights apply.
+// Returns the number of known capabilities. If no capability is known, weights[] is not changed,
+// and the configured weights apply.
 uint32_t weir_capability_weights(const double *capabilities, uint32_t n, uint32_t *weights);

@@ -12,9 +12,9 @@
 // by at least 0.1 and by at least four standard deviations of the difference. Therefore a flood of
 // forged SYNs ejects no backend: forged SYNs fail equally often on all backends.
 //
-// ICMP errors can be forged. Therefore they count only if they are about several flows, if they
-// arrive for longer than the backend host needs to restart its decapsulation, and if no connection
-// is established in that time.
+// ICMP errors can be forged. Therefore ICMP errors count only if they are about several flows, if
+// they arrive for longer than the backend host needs to restart its decapsulation, and if no
+// connection is established in that time.
 //
 // Threads: any; the caller owns all data. No clock (time is an argument), no allocation.
 #pragma once
@@ -78,7 +78,7 @@ struct weir_ejection_unreachable {
 
 struct weir_ejection_backend { // initialize to zero
 	// Set by the caller before each evaluation.
-	struct weir_ejection_count count; // cumulative; a decrease counts as a restart from 0
+	struct weir_ejection_count count; // cumulative; a decrease restarts the counting
 	bool candidate; // the backend gets new flows
 	// Set by an evaluation.
 	uint8_t reason; // enum weir_ejection_reason: why the backend is to be ejected
@@ -112,9 +112,9 @@ void weir_ejection_look(const struct weir_ejection_settings *settings,
 void weir_ejection_record_unreachable(const struct weir_ejection_settings *settings,
 	struct weir_ejection_backend *backend, uint32_t flow, uint64_t now_ms);
 
-// Returns whether one more backend may be ejected: one candidate must remain, and, unless no
-// backend is ejected yet, max_percent limits the share of ejected backends among candidates and
-// ejected backends.
+// Returns whether one more backend may be ejected: at least one candidate must remain. If a backend
+// is ejected already, max_percent limits the share of ejected backends among candidates and ejected
+// backends.
 bool weir_ejection_allowed(const struct weir_ejection_settings *settings,
 	const struct weir_ejection_backend *backends, uint32_t count);
 

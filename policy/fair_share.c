@@ -6,13 +6,13 @@
 // V) + its predicted cost. (poolifier adds the cost only when a task ends, so that a burst of tasks
 // goes to one worker.)
 //
-// The key of a backend is V - base, in units of 1,024 ns, as a 32-bit number. Its range is 73
-// minutes. Keys are not relative to now, because V may be ahead of the clock by any time when
+// The key of a backend is V - base, in units of 1,024 ns, as a 32-bit number. The range of a key is
+// 73 minutes. Keys are not relative to now, because V may be ahead of the clock by any time when
 // backends serve many flows concurrently. When the least key or the clock is more than half of the
 // 73 minutes above base, base is advanced and all keys are recomputed.
 //
-// A new backend starts with the V of the other backends. With V = 0 it would get all flows for a
-// long time if the V of the other backends is far ahead of the clock.
+// A new backend starts with the V of the other backends. With V = 0 the backend would get all flows
+// for a long time if the V of the other backends is far ahead of the clock.
 //
 // With more than WEIR_POLICY_EXACT candidates, a choice compares only some of them, so the V of a
 // backend that is not compared for a long time may fall behind. Therefore V has a lower limit L.
@@ -150,7 +150,7 @@ static void charge(struct weir_policy_worker *worker, struct weir_policy_client 
 	uint64_t cost = weir_policy_cost(worker, id);
 
 	// All sharers send flows to the backend, but this worker adds only the cost of its own
-	// flows. Therefore it multiplies the cost of each flow by the number of sharers.
+	// flows. Therefore this worker multiplies the cost of each flow by the number of sharers.
 	cost *= sharers > 0 && sharers < SHARERS_MOST ? sharers : 1;
 	cost = cost < WEIR_POLICY_COST_MAX_NS ? cost : WEIR_POLICY_COST_MAX_NS;
 	cost = weir_policy_over_part(backend, cost);

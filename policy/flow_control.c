@@ -41,7 +41,7 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	} else {
-		// The policy no longer needs reports, and this value is outdated.
+		// The policy does not need reports, so an earlier value is outdated.
 		backend->reported = 0;
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;
@@ -120,7 +120,7 @@ static bool has_limits(const struct weir_policy_client *client) {
 	return client->limit != UINT32_MAX || client->limited > 0;
 }
 
-// Searches all candidates, if there are at most WEIR_POLICY_WINDOW. Candidates with equal ranks are
+// Searches all candidates, if there are at most WEIR_POLICY_WINDOW. Candidates with equal loads are
 // chosen in turn.
 static uint64_t search_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint16_t *ret_id) {

@@ -56,7 +56,7 @@ static inline uint64_t weir_hash_words6(const uint8_t *source, const uint8_t *de
 	memcpy(to_words, destination, sizeof(to_words));
 	from = (unsigned __int128)(from_words[0] ^ keys->source[0]) *
 	       (from_words[1] ^ keys->source[1]);
-	// The ports are mixed in here and in the last step. If they were mixed in only here,
+	// The ports are mixed in here and in the last step. If the ports were mixed in only here,
 	// flipping some bits of the ports and the same bits of an address would not change the
 	// hash. If they were mixed in only in the last step, the ports would have too little
 	// effect.

@@ -2,7 +2,7 @@
 //
 // Health state: derives the state of a backend from two inputs: the result of the health checks
 // (the verdict), and the state that the backend announces (the word). docs/guide/health.md contains
-// the tables of this header, and a unit test compares them.
+// the same tables; a unit test compares the tables of both files.
 //
 // Source: "Site Reliability Engineering" (2016), chapter 20: a lame duck can still serve requests,
 // but clients should send no new requests to it.
@@ -90,9 +90,9 @@ struct weir_health_facts weir_health_set_word(
 // duck, starting, ready, nothing. Values out of range count as NONE.
 bool weir_health_word_is_worse(uint8_t word, uint8_t than);
 
-// Removes an announcement that was not repeated in time, even DOWN, like weir_health_set_word with
-// NONE. Exception: a lame duck stays a lame duck, because a missing announcement does not mean
-// "ready".
+// Replaces an announcement that was not repeated in time, even DOWN, by NONE
+// (weir_health_set_word). Exception: a lame duck stays a lame duck, because a missing announcement
+// does not mean "ready".
 struct weir_health_facts weir_health_expire(struct weir_health_facts facts);
 
 const char *weir_health_state_name(enum weir_health_state state);

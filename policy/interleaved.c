@@ -90,8 +90,8 @@ static void start(struct weir_policy_worker *worker, struct weir_policy_client *
 	client->spent_ns = 0;
 }
 
-// Continues the schedule after a change of weights. The schedule is not restarted, because the
-// rounds of heavy candidates are last: frequent changes would then starve the heavy candidates.
+// Continues the schedule with a new table. The schedule is not restarted, because the rounds of
+// heavy candidates are last: frequent changes would then starve the heavy candidates.
 static void resume(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, bool found, uint64_t now_ns) {
 	(void)worker;

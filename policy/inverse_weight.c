@@ -35,7 +35,7 @@ static uint32_t least_of(const struct weir_candidate *candidates, uint32_t n) {
 	return least;
 }
 
-// Returns the least common multiple of all weights, or 0 if it is above `most`.
+// Returns the least common multiple of all weights, or 0 if this multiple is above `most`.
 static uint64_t common_multiple(
 	const struct weir_candidate *candidates, uint32_t n, uint64_t most) {
 	uint64_t multiple = 1;

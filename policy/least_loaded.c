@@ -4,9 +4,9 @@
 // are chosen in turn. The load is the sum of active flows, recent errors, and the worker's missing
 // share of the flows that the backend reports (recent_errors.h). The load is not divided, but
 // multiplied by a factor that is inversely proportional to the weight (inverse_weight.h). If all
-// weights are equal, there are no factors. With more than WEIR_POLICY_EXACT candidates, it compares
-// only the candidates of two windows (window.h). Errors count as load, because otherwise a backend
-// that fails fast would seem idle.
+// weights are equal, there are no factors. With more than WEIR_POLICY_EXACT candidates, the policy
+// compares only the candidates of two windows (window.h). Errors count as load, because otherwise a
+// backend that fails fast would seem idle.
 #include "recent_errors.h"
 #include "window.h"
 

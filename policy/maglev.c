@@ -23,9 +23,9 @@
 // are inspected together, without branches, and the free positions are stored. The table stays the
 // same: taken slots are never freed, and a stored position is checked again before it is claimed.
 //
-// When only `left` slots are free, a claim would inspect slots / left slots. Therefore the last
-// slots are found in reverse: for each free slot, the number of steps is computed until the
-// permutation reaches the slot.
+// When only f slots are free, a claim would inspect about slots / f slots. Therefore the last slots
+// are found in reverse: for each free slot, the number of steps is computed until the permutation
+// reaches the slot.
 
 #define SWEEP_COST 4u
 // Number of positions inspected at once if there are fewer than MANY backends: one per bit of a

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Maglev: the hash of the flow selects a slot of the table, and the slot contains the candidate.
-// Every instance selects the same candidate for a flow. If the candidate is at its limit, the
-// candidates of the following slots are tried.
+// All instances with the same table select the same candidate for a flow. If the candidate is at
+// its limit, the candidates of the following slots are tried.
 //
 // Workers keep no state for this policy, so the policy needs no work when a table is adopted.
 #include "policy_private.h"

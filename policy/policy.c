@@ -63,9 +63,9 @@ static const struct weir_policy_ops *client_ops(const struct weir_policy_client 
 	return ops_of[client->settings.policy];
 }
 
-// Sets the cursor to the backend to which it pointed in the previous table, if that backend is
-// within WEIR_POLICY_WINDOW candidates of its old index. Otherwise the index of the cursor does
-// not change: if only that backend was removed, the next backend now has this index.
+// Sets the cursor to the same backend as in the previous table, if that backend is within
+// WEIR_POLICY_WINDOW candidates of its old index. Otherwise the index of the cursor does not
+// change: if only that backend was removed, the next backend now has this index.
 static bool find_cursor(struct weir_policy_client *client, const struct weir_policy_table *table) {
 	uint32_t at = weir_policy_cursor(client, table);
 

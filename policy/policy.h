@@ -19,8 +19,9 @@
 // Cost of a choice: O(1) for most policies. Policies that scan store the minimum of each block of
 // 16 candidates. With up to WEIR_POLICY_EXACT candidates, they scan all these minima without
 // branches. With more candidates, they compare two windows of WEIR_POLICY_WINDOW candidates
-// (window.h). Flow control searches up to WEIR_POLICY_SEARCH candidates, but at most one block
-// while all candidates are known to be at their limit (flow_control.c).
+// (window.h). Flow control searches up to WEIR_POLICY_SEARCH candidates. While all candidates are
+// known to be at their limit, flow control stops at the first window with an open backend, or
+// rejects flows without a search (flow_control.c).
 //
 // Threads: a worker and its clients belong to one thread. cost_ns is written by a thread of control
 // (relaxed stores of whole words, backend_signal.h). No allocation (except
@@ -88,7 +89,7 @@ enum weir_when_exhausted {
 #undef X
 };
 
-// Which fields of a flow the Maglev tables hash. X(NAME, "name")
+// The fields of a flow that are hashed for policy maglev. X(NAME, "name")
 #define WEIR_HASH_FIELDS(X) \
 	X(TUPLE, "5-tuple") \
 	X(SOURCE, "source") \
@@ -153,7 +154,7 @@ struct weir_policy_settings {
 	// (WEIR_HASH_AFFINITY). 0 = the 5-tuple. Otherwise the number of leading bits of an IPv4
 	// source address (1..32), and WEIR_HASH_* flags.
 	uint8_t hash4;
-	uint8_t hash6; // number of leading bits of an IPv6 source address, 0..128
+	uint8_t hash6; // if hash4 > 0: number of leading bits of an IPv6 source address, 0..128
 };
 #define WEIR_ROUNDS_BITS 0x0fu
 // A backend is chosen for each UDP datagram of the service, and the service has no UDP flows.
@@ -177,7 +178,7 @@ static inline bool weir_policy_by_datagram(const struct weir_policy_settings *se
 // use.
 struct weir_policy_table {
 	const struct weir_candidate *candidates; // candidates in control's order
-	const uint16_t *slots; // Maglev table of the fallback: index into candidates
+	const uint16_t *slots; // Maglev table; its elements are indexes into candidates
 	const struct weir_round *rounds;
 	uint32_t count; // number of candidates; 0 = no backend can be chosen
 	uint32_t slot_count;
@@ -543,9 +544,9 @@ void weir_policy_set_limit(struct weir_policy_worker *worker, struct weir_policy
 	uint16_t id, uint32_t limit);
 
 // Starts (counted = true) or stops using the shared limit of backend `id` (< backend_count).
-// While it is used, the limit from weir_policy_set_limit applies to the flows of all workers
-// together. Stopping gives all slots of this worker back. No effect if workers do not share limits.
-// (shared_limit.c)
+// While the shared limit is used, the limit from weir_policy_set_limit applies to the flows of all
+// workers together. Stopping gives all slots of this worker back. No effect if workers do not share
+// limits. (shared_limit.c)
 void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bool counted);
 
 // Parts of weir_policy_started, weir_policy_ended and similar functions, for backends with a shared

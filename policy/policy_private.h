@@ -16,16 +16,17 @@
 // 73 minutes; with this limit, sums cannot overflow
 #define WEIR_POLICY_COST_MAX_NS (UINT64_C(1) << 42)
 
-// All members except choose may be NULL.
+// All pointers except choose may be NULL.
 struct weir_policy_ops {
-	// Called for the first table with candidates and this policy: initializes the policy's
-	// state. The cursor is at the first position of this worker (weir_policy_start).
+	// Initializes the policy's state. Called for the first table with candidates and this
+	// policy, with the cursor at the first position of this worker (weir_policy_start). If
+	// resume is NULL, also called for each later table.
 	void (*start)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, uint64_t now_ns);
 	// Called for each later table with candidates and this policy. found: the cursor is still
 	// at the same backend. Otherwise the cursor has kept its index, or, if many candidates
-	// were added, is at the first position of this worker again. If resume is NULL, start is
-	// called instead.
+	// were added, is at the first position of this worker again. NULL = start is called
+	// instead.
 	void (*resume)(struct weir_policy_worker *worker, struct weir_policy_client *client,
 		const struct weir_policy_table *table, bool found, uint64_t now_ns);
 	weir_policy_choice *choose;
@@ -103,8 +104,8 @@ static inline bool weir_policy_can_take(const struct weir_policy_worker *worker,
 	       (client->limits == 0 || weir_policy_below_limit(client, &worker->backends[id]));
 }
 
-// Call when a backend in slow start has a turn. Returns whether it gets a flow: true for the
-// fraction `part` of its turns. (turns.c)
+// Call when a backend in slow start has a turn. Returns whether the backend gets a flow: true for
+// the fraction `part` of its turns. (turns.c)
 bool weir_policy_has_part(struct weir_policy_backend *backend);
 
 // Returns whether a backend in slow start may get a flow. The backend may get at most `turns` times
@@ -112,7 +113,7 @@ bool weir_policy_has_part(struct weir_policy_backend *backend);
 bool weir_policy_has_turns(const struct weir_policy_client *client,
 	const struct weir_policy_table *table, struct weir_policy_backend *backend);
 
-// Returns whether the backend uses its turn. Always true if it is not in slow start. id <
+// Returns whether the backend uses its turn. Always true if the backend is not in slow start. id <
 // backend_count.
 static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uint32_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
@@ -120,8 +121,8 @@ static inline bool weir_policy_takes_turn(struct weir_policy_worker *worker, uin
 	return __builtin_expect(backend->share.part == 0, 1) || weir_policy_has_part(backend);
 }
 
-// Returns whether the backend may get a flow. False only if it is in slow start and has already
-// got as many flows as `turns` allows. id < backend_count.
+// Returns whether the backend may get a flow. False only if the backend is in slow start and has
+// already got as many flows as `turns` allows. id < backend_count.
 static inline bool weir_policy_takes_flow(struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table,
 	uint32_t id) {
@@ -157,8 +158,8 @@ static inline bool weir_policy_cost_is_known(const struct weir_policy_worker *wo
 }
 
 // Returns the predicted cost of a flow, for policies whose turns last until quota_ns is used. While
-// no cost is known, returns half of the quota, so that a turn is two flows. If the cost were
-// guessed, the first hundred flows might all go to one backend.
+// no cost is known, returns slightly more than half of the quota, so that a turn is two flows. If
+// the cost were guessed, the first hundred flows might all go to one backend.
 static inline uint64_t weir_policy_turn_cost(
 	const struct weir_policy_worker *worker, uint32_t id, uint64_t quota_ns) {
 	uint64_t cost = weir_signal_cost(__atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED));

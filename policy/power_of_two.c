@@ -30,7 +30,7 @@ static uint32_t better(struct weir_policy_worker *worker, const struct weir_poli
 }
 
 // Returns the less loaded of two candidates. If this candidate is in slow start and skips the flow,
-// returns the other candidate.
+// returns the other candidate. Returns WEIR_POLICY_NONE if neither of them can get the flow.
 static uint32_t choose_of(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t first, uint32_t second) {
 	uint32_t id = better(worker, client, first, second);

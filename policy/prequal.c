@@ -9,7 +9,7 @@
 // and expires after a second. The worker's own count of flows may be newer than the reported number
 // of requests. The higher of the two numbers is used.
 //
-// With fewer than two probes in the pool, or if slow start skips all of them, a random backend is
+// With fewer than two probes in the pool, or if slow start skips all probes, a random backend is
 // chosen.
 #include "prequal.h"
 
@@ -25,8 +25,8 @@
 #define REMOVE_EVERY 4u // remove a probe after this many flows; 1 / WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0
 // The pool has room for probes of a quarter of the backends, at least ROOM_LEAST and at most
-// WEIR_POLICY_PROBES. If it held probes of all backends, all clients would choose the same backend
-// until the next reports.
+// WEIR_POLICY_PROBES. If the pool held probes of all backends, all clients would choose the same
+// backend until the next reports.
 #define BACKENDS_PER_PROBE 4u
 #define ROOM_LEAST 2u
 

@@ -17,8 +17,7 @@
 // fewest active requests; the first of several equal probes is chosen. count > 0.
 uint32_t weir_prequal_pick(const struct weir_probe *probes, uint32_t count, uint32_t hot);
 
-// Returns the number of uses after which a probe is removed, at least 1. The number removes one
-// probe for each 1 + delta probes that are added, net of `remove` per flow. n: number of backends;
-// m: number of probes in the pool. Returns infinity if no more probes are added than `remove`
-// removes.
+// Returns the number of uses after which a probe is removed, at least 1. One probe is then removed
+// for each 1 + delta probes that are added, net of `remove` per flow. n: number of backends; m:
+// number of probes in the pool. Returns infinity if no more probes are added than `remove` removes.
 double weir_prequal_reuse(uint32_t n, uint32_t m, double draws, double remove, double delta);

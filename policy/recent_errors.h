@@ -3,16 +3,16 @@
 // Recent errors of backends, which count as active flows. Errors that the worker detects are
 // counted in WEIR_POLICY_ERROR_SLOTS time slots. Each error counts for at least seven eighths of
 // the error window, and at most for the whole window. Errors that backends report come from
-// weir-control (reported_errors.h). Policies with keys read them at least every 250 ms while new
-// flows arrive; power-of-two reads them at each choice. Called by policy.c, window.c,
-// flow_control.c and the policies that use loads.
+// weir-control (reported_errors.h). Policies with keys read reported errors at least every 250 ms
+// while new flows arrive; power-of-two reads reported errors at each choice. Called by policy.c,
+// window.c, flow_control.c and the policies that use loads.
 //
 // A backend may also report its number of requests in progress. This number includes the flows
-// of all workers, all instances and other clients. weir-control writes one worker's share of it
-// to the signal of the backend (reported_share.h). If the worker has fewer flows at the backend
-// than its share, the difference, times the gain of the signal, is added to the load of the backend
-// until the next report. Otherwise nothing is added. Flows that later start or end on
-// this worker change the load immediately.
+// of all workers, all instances and other clients. weir-control writes one worker's share of this
+// number to the signal of the backend (reported_share.h). If the worker has fewer flows at the
+// backend than its share, the difference, times the gain of the signal, is added to the load of the
+// backend until the next report. Otherwise nothing is added. Flows that later start or end on this
+// worker change the load immediately.
 //
 // Threads: as in policy.h. Ticks are advanced by comparisons, without a division, after a pause of
 // any length.
@@ -20,8 +20,8 @@
 
 #include "policy_private.h"
 
-// Start or stop collecting errors, as client->settings need. Existing counts are kept, but expire
-// if collecting stops.
+// Starts collecting errors if client->settings.needs has WEIR_NEEDS_ERRORS; otherwise stops.
+// Existing counts are kept, but expire if collecting stops.
 void weir_errors_adopt(struct weir_policy_client *client, uint64_t now_ns);
 
 // Call when now_ns >= client->tick_end_ns.

@@ -19,7 +19,7 @@ struct weir_reported_errors { // initialize to zero
 	double errors; // number of errors, within about a window
 	double requests;
 	uint64_t last_ns; // time of the newest report; 0 = none
-	uint64_t hold_ns; // how long that report has full weight
+	uint64_t hold_ns; // how long the newest report has full weight
 };
 
 // Add a report. The rates are averages since the previous report. requests_per_second includes

@@ -106,8 +106,9 @@ uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 	uint64_t now_ns);
 
 // Returns the new signal of a backend from which no report has arrived since the last call. Call
-// about once a second. While the last report is valid, the signal stays as it is. For a backend
-// without a valid report, the mean of the other backends is used.
+// about once a second. If weir_reported_share_unused has a reason, the new signal contains only the
+// errors. Otherwise, while the last report is valid, a share does not change. In all other cases,
+// the share is computed from the mean of the backends.
 uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);

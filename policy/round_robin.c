@@ -19,8 +19,8 @@ static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_cli
 			if (weir_policy_takes_turn(worker, id)) {
 				chosen = id;
 			} else {
-				// The backend is in slow start. It may be the only candidate, so
-				// extend the search, in which it gets further turns.
+				// The backend is in slow start, and may be the only candidate.
+				// Extend the search, so that the backend gets further turns.
 				steps = WEIR_POLICY_WINDOW;
 			}
 		}

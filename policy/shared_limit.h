@@ -32,9 +32,10 @@
 //      this flow, was at most the limit when the worker read it.
 //   L2 The word is the sum of the slots that workers hold; each worker holds at least its slots in
 //      use.
-//   L3 A worker gives an idle slot back after one tick and one iteration. Until then, the other
-//      workers hold at most (workers - 1) * max(1, limit / (4 * workers)) idle slots. A worker that
-//      found a backend full checks it again after one tick, plus one tick per 128 candidates of
+//   L3 A worker gives an idle slot back within one tick and one iteration, or more iterations if
+//      its queue has more than WEIR_LIMIT_STEP backends. Until then, the other workers hold at
+//      most (workers - 1) * max(1, limit / (4 * workers)) idle slots. A worker that found a
+//      backend full checks the backend again after one tick, plus one tick per 128 candidates of
 //      the service.
 //
 // Threads: words are shared by all workers (relaxed atomics: no other data depends on them); parts

@@ -60,7 +60,7 @@ struct weir_stalling_backend { // zeroed at first
 	uint64_t half_open; // current number of half-open flows
 	// Upper limit of the number of half-open flows that were moved from other backends.
 	uint64_t moved;
-	uint64_t new_flows; // cumulative; a decrease counts as a restart from 0
+	uint64_t new_flows; // cumulative; a decrease restarts the evaluation
 	// Set by an evaluation.
 	bool stalls;
 	// Private to this module.
@@ -70,7 +70,7 @@ struct weir_stalling_backend { // zeroed at first
 	uint64_t first; // `own` at the first evaluation that contradicts `stalls`
 	uint64_t last; // new_flows at the last evaluation
 	double recent; // sum of new flows, which decays with memory_ms
-	// Time in which these new flows arrived, in ms. This time decays in the same way.
+	// Time in which the new flows of `recent` arrived, in ms; decays with memory_ms.
 	double recent_ms;
 	double rate; // new flows per ms, averaged over about half of after_ms
 	uint32_t place; // index of the backend in `order`

@@ -36,10 +36,10 @@ struct weir_steal_params {
 	double latency; // fixed cost of a move, in addition to the transfer of the task's data
 	// A worker with at most this much work is not a victim, unless it is saturated.
 	double victim_floor;
-	// A worker is saturated if its waiting work per thread is above pending_floor, and above
-	// pending_ratio times the mean work per thread.
-	double pending_floor;
-	double pending_ratio; // see pending_floor
+	double pending_floor; // a saturated worker has more waiting work per thread than this
+	// A saturated worker has more waiting work per thread than this ratio times the mean work
+	// per thread.
+	double pending_ratio;
 	// A worker is idle if its work per thread is below this ratio times the mean, or if it has
 	// fewer tasks than threads
 	double idle_ratio;
@@ -50,7 +50,7 @@ struct weir_steal_params {
 	// Maximum share of the workers that steal at the same time (rounded up), 0 to 1
 	double steal_share;
 	// Time for which a thief waits after a refusal or a timeout. The time doubles with each
-	// further one until a task is moved, up to backoff_max. 0 = no wait.
+	// further refusal or timeout until a task is moved, up to backoff_max. 0 = no wait.
 	double backoff;
 	double backoff_max;
 	double rest; // minimum time between two moves of a task; 0 = no minimum

@@ -28,7 +28,7 @@ struct weir_subset_slice weir_subset_slice(
 }
 
 // Writes the backends of a round to `ring`, not yet shuffled, and the omitted backends to
-// ret_left. Each round omits different backends. Returns the number of backends in the ring.
+// ret_left. Consecutive rounds omit different backends. Returns the number of backends in the ring.
 static uint32_t list_round(
 	uint32_t round, uint32_t n, uint32_t left_out, uint32_t *ring, uint32_t *ret_left) {
 	uint32_t first = (uint32_t)((uint64_t)round * left_out % n);

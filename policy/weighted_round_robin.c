@@ -12,8 +12,8 @@
 // gRPC computes index and generation from one sequence number; this policy has a counter for each.
 // If only few candidates have a high weight, WEIR_POLICY_WINDOW steps may find no candidate with a
 // turn. Then the last choice is repeated, because it was probably a candidate with a high weight.
-// If there is no last choice, or it is at its limit, the heaviest of the visited candidates is
-// chosen.
+// If there is no last choice, or its backend is at its limit, the heaviest of the visited
+// candidates without a turn is chosen.
 #include "policy_private.h"
 
 #define STRIDE_MAX 65535u

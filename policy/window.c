@@ -307,9 +307,10 @@ static inline struct scan scan_of(const struct weir_policy_worker *worker,
 }
 
 // Returns the index of the first entry at or after the cursor whose key is at most `most`. Such
-// an entry must exist. The search wraps around at the end of the range. It begins in the cursor's
-// block, from the cursor on, and continues in the next block that contains such a key, which may be
-// the cursor's block again. The code has no branches, because the CPU could not predict them.
+// an entry must exist. The search wraps around at the end of the range. The search begins in the
+// cursor's block, from the cursor on, and continues in the next block that contains such a key,
+// which may be the cursor's block again. The code has no branches, because the CPU could not
+// predict them.
 static ALWAYS_INLINE uint32_t find_first(
 	const struct scan *scan, uint32_t windows, uint32_t most, uint32_t cursor) {
 	uint32_t at = cursor - scan->first;

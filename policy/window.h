@@ -21,9 +21,9 @@
 // this from their age, and loads its keys again at its next choice. Entries are never released,
 // so no cleanup is needed when a service is removed or changes its policy. The ring has three
 // entries for each of the worker's backends. A service in the ring has more than
-// WEIR_POLICY_WINDOW candidates. Rounded up to whole windows, it needs fewer than two entries
-// per candidate, so that all services together need at most two thirds of the ring. For each
-// entry that a client allocates, other clients load at most two entries again.
+// WEIR_POLICY_WINDOW candidates. Rounded up to whole windows, a service needs fewer than two
+// entries per candidate, so that all services together need at most two thirds of the ring. For
+// each entry that a client allocates, other clients load at most two entries again.
 //
 // Threads: as in policy.h. Code that changes an input of a key must call weir_window_refresh to
 // update the key.
@@ -60,7 +60,8 @@ void weir_window_fit(struct weir_policy_worker *worker, struct weir_policy_clien
 	const struct weir_policy_ops *ops);
 
 // Read the signals of all backends, and recompute the keys of backends that have errors or whose
-// signal has changed; with more than WEIR_POLICY_EXACT candidates, as weir_window_reload.
+// signal has changed; with more than WEIR_POLICY_EXACT candidates, each window is loaded again when
+// it is needed.
 void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
@@ -82,8 +83,8 @@ typedef bool weir_window_takes(struct weir_policy_worker *worker,
 // Call when the backend of entry `place`, which has the least key, skips a flow because of its slow
 // start. Returns the index of the next best entry whose backend does not skip the flow, or `place`
 // if every other backend skips it or is at its limit. After 32 skips, returns the next best entry
-// without asking its backend. With more than WEIR_POLICY_EXACT candidates, only the window of
-// `place` is searched.
+// even if its backend must skip the flow. With more than WEIR_POLICY_EXACT candidates, only the
+// window of `place` is searched.
 uint32_t weir_window_pass_over(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, weir_window_takes *takes, uint32_t place,
 	uint32_t floor, uint32_t *ret_least);
@@ -135,8 +136,8 @@ static inline void weir_window_set_key(struct weir_window window, uint32_t place
 		weir_window_block_least(window.key + block * WEIR_POLICY_BLOCK));
 }
 
-// Returns the window that contains entry `place` (< client->window_count). In the window, its index
-// is place % WEIR_POLICY_WINDOW.
+// Returns the window that contains entry `place` (< client->window_count). In the window, the index
+// of the entry is place % WEIR_POLICY_WINDOW.
 static inline struct weir_window weir_window_of(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, uint32_t place) {
 	const struct weir_policy_windows *all = &worker->windows;
@@ -200,7 +201,7 @@ static inline uint32_t weir_window_key(struct weir_policy_client *client,
 void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, uint16_t id);
 
-// Update the key of backend id (< backend_count), which has changed.
+// Update the key of backend id (< backend_count) after a change of its inputs.
 static inline void weir_window_refresh(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_ops *ops, uint16_t id) {
 	struct weir_policy_backend *backend = &worker->backends[id];
