@@ -32,10 +32,10 @@ struct weir_backend_path {
 			     // `source`; at most WEIR_SOURCE_BITS_MAX
 };
 
-// Fill a row. Its header consists of an Ethernet header, an optional VLAN tag, an outer IPv4 header
-// (DF set, TTL 64) or IPv6 header (hop limit 64) if the forwarding mode has one, and the headers
-// that the mode adds (forwarding.h). The worker fills in the fields that depend on the packet
-// (encap.h).
+// Fill a row. The header of the row consists of an Ethernet header, an optional VLAN tag, an outer
+// IPv4 header (DF set, TTL 64) or IPv6 header (hop limit 64) if the forwarding mode has one, and
+// the headers that the mode adds (forwarding.h). The worker fills in the fields that depend on the
+// packet (encap.h).
 void weir_backend_row_build(const struct weir_backend_path *path, struct weir_backend_row *ret);
 
 // Copies the header of a built row, and fills in the fields that depend on the packet. A worker

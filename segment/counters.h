@@ -2,8 +2,8 @@
 //
 // Counters: the only list of the workers' counters. This list generates the structs in the segment,
 // the counters of the pipeline, the sums and JSON of control, the rates of weirctl, and the names,
-// units and help texts of metrics. The tables in docs/guide/troubleshooting.md are compared with
-// the list.
+// units and help texts of metrics. A unit test compares the tables in docs/guide/troubleshooting.md
+// with the list.
 //
 // A counter only increases, a gauge can also decrease. weirctl shows rates of counters, and only
 // metrics of counters have the suffix _total. The order of the counters is part of the segment's
@@ -45,8 +45,8 @@
 		"Packets without an entry (table full); the Maglev fallback selects a backend.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
-// Counters of the pipeline that exist since ABI 6. In the segment they follow all other counters,
-// in space that was reserved in ABI 5.
+// Counters of the pipeline that exist since ABI 6. In the segment, these counters follow all other
+// counters, in space that was reserved in ABI 5.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets above the path MTU sent in fragments (IPv4 without DF, small IPv6).") \

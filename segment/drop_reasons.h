@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Drop reasons: the only list of reasons why a packet is dropped. This list generates the enum,
-// the counters, the CLI text and the results of weir-pcap; the table in
-// docs/guide/troubleshooting.md is compared with the list. Only append to the list: its order is
-// part of the segment's ABI.
+// Drop reasons: the only list of reasons why a packet is dropped. This list generates the enum, the
+// counters, the CLI text and the results of weir-pcap. A unit test compares the table in
+// docs/guide/troubleshooting.md with the list. Only append to the list: its order is part of the
+// segment's ABI.
 #pragma once
 
 // X(NAME, "name in counters and JSON", "description for users")

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Fingerprint of the layout: a number that changes with every property that must be the same in
-// the dataplane and in control. These are the name, offset and size of each field, and the name
-// and value of each enumeration and limit, in layout.h, capture_layout.h, mailbox.h, counters.h,
-// drop_reasons.h, flow_state.h, packet_facts.h, health_state.h and policy.h. When control attaches,
-// both fingerprints are compared, so that a layout change without a new WEIR_SEGMENT_ABI is also
-// detected.
+// the dataplane and in control. These properties are the name, offset and size of each field, and
+// the name and value of each enumeration and limit, in layout.h, capture_layout.h, mailbox.h,
+// counters.h, drop_reasons.h, flow_state.h, packet_facts.h, health_state.h and policy.h. When
+// control attaches, it compares both fingerprints, so that a layout change without a new
+// WEIR_SEGMENT_ABI is also detected.
 //
 // Threads: any; pure.
 #pragma once

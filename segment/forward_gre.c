@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// GRE: a GRE header (RFC 2784) without a checksum. It has a key (RFC 2890) if a key is configured:
+// GRE: a GRE header (RFC 2784) without a checksum. The header has a key (RFC 2890) if a key is
+// configured:
 //
 //   flags 16 bits: 0x2000 with a key | EtherType of the packet 16 bits | key 32 bits
 #include <netinet/in.h>

@@ -39,7 +39,7 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 		       : 0;
 }
 
-// Returns whether a file is on tmpfs. There, /proc/locks shows the same device for the file as
+// Returns whether a file is on tmpfs. On tmpfs, /proc/locks shows the same device for the file as
 // stat() returns, and the caller must compare the devices, because files of other tmpfs mounts can
 // have the same small inode numbers. On other file systems, for instance btrfs, the devices may
 // differ.

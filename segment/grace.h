@@ -2,8 +2,8 @@
 //
 // Grace: determines when workers have stopped using an unlinked object. This is
 // quiescent-state-based reclamation, as in liburcu and rte_rcu_qsbr (Desnoyers et al.,
-// "User-Level Implementations of Read-Copy Update", 2012). Its state is in both memory areas of
-// the segment: control writes the token, and each worker writes its word.
+// "User-Level Implementations of Read-Copy Update", 2012). The state is in both memory areas of the
+// segment: control writes the token, and each worker writes its word.
 //
 // control:  unlink;  token := T;  full fence;  ... for each worker: acquire word; is it T or later?
 // worker:   acquire token, T;  (apply everything published before T;)  release word := T

@@ -80,8 +80,8 @@ static int open_socket(void) {
 // --- dataplane's side ---------------------------------------------------------------------
 
 // Removes the socket of a dataplane that has exited, and a file of an untrusted user with the
-// socket's name. Returns 0, -EADDRINUSE (a dataplane is listening), -EEXIST (the file is not a
-// socket), or another negative errno.
+// socket's name. Returns 0, -EADDRINUSE (a process is listening, or connecting fails, but not with
+// ECONNREFUSED), -EEXIST (the file is not a socket), or another negative errno.
 static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	struct stat st;
 	bool ours;

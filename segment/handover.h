@@ -53,10 +53,10 @@ struct weir_handover_refusals { // connections refused because of H1
 // Listen on the socket, and make control_user its owner. If this process is not root, it cannot
 // change the owner: if control_user is another user, the whole group can then connect, and H2 does
 // not hold. Each run directory has at most one dataplane, which holds a lock on
-// RUN_DIR/dataplane.lock; the kernel releases the lock when the process exits. A socket on which no
-// process listens is replaced. A file of a user other
-// than root, control_user and the dataplane's user is also replaced. Returns 0, -EADDRINUSE
-// (another dataplane is running), -EEXIST (the file is not a socket), or another negative errno.
+// RUN_DIR/dataplane.lock; the kernel releases the lock when the process exits. This function
+// replaces a socket on which no process listens, and a file of a user other than root, control_user
+// and the dataplane's user. Returns 0, -EADDRINUSE (another dataplane is running), -EEXIST (the
+// file is not a socket), or another negative errno.
 int weir_handover_listen(
 	const struct weir_handover_params *params, struct weir_handover_server **ret);
 void weir_handover_server_free(struct weir_handover_server *server); // removes socket and lock

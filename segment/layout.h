@@ -246,8 +246,8 @@ struct weir_selection_subset { // 24 bytes, [control]
 };
 _Static_assert(sizeof(struct weir_selection_subset) == 24, "segment ABI");
 
-// A selection has one subset for all workers, or several subsets. If it has several subsets, worker
-// w uses subset w % subsets.
+// A selection has one subset for all workers, or several subsets. With several subsets, worker w
+// uses subset w % subsets.
 struct weir_selection { // blob, [control]
 	struct weir_blob blob;
 	uint16_t service;
@@ -546,8 +546,8 @@ _Static_assert(sizeof(struct weir_steal_counters) == 192, "segment ABI");
 
 // --- limits of active flows ---------------------------------------------------------------
 //
-// Each backend has one struct weir_limit_word (policy.h). Like struct weir_bucket_owners, it is
-// written by all workers; all other cache lines in statistics have one writer.
+// Each backend has one struct weir_limit_word (policy.h). All workers write struct weir_limit_word
+// and struct weir_bucket_owners; all other cache lines in statistics have one writer.
 
 // --- service times: single producer, single consumer --------------------------------------
 //

@@ -146,12 +146,13 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 		struct { // WEIR_MESSAGE_FLOW_MOVE
 			uint8_t source[16];
 			uint8_t destination[16];
-			uint16_t source_port; // network order, as in the list
+			uint16_t source_port; // network order, as in struct weir_waiting_flow4
 			uint16_t destination_port;
 			uint8_t family;
 			uint8_t answer; // response: enum weir_move_answer
 			uint16_t to; // the new backend
-			uint32_t stamp; // stamp of the flow in the list
+			uint32_t
+				stamp; // `stamp` of struct weir_waiting_flow4 or weir_waiting_flow6
 			uint32_t reserved;
 			// CLOCK_MONOTONIC; at most 10 s after the flow was listed
 			uint64_t deadline_ns;
@@ -192,7 +193,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			// Request of SOURCE_DELETE: remove the entry only if it has this backend;
 			// WEIR_BACKEND_NONE = any.
 			uint16_t backend;
-			uint16_t chosen; // as in `flow`
+			uint16_t chosen; // the backend that new flows get (see flow.chosen)
 			uint8_t proven; // see affinity.h
 			uint8_t reserved;
 			uint32_t left_ms; // time until the entry expires

@@ -104,7 +104,7 @@ static void settle_root(struct weir_reader *reader, weir_ref *refused, weir_ref 
 // this reference, but their log entries can come after the processed entry. A worker that has
 // loaded the reference can also read these log entries. Therefore a worker adopts a selection only
 // when it has adopted the rows of all entries that it can read, and the service table only when it
-// has also adopted all selections. Otherwise it processes the log first, and then reads the
+// has also adopted all selections. Otherwise the worker processes the log first, and then reads the
 // reference again.
 
 static bool rows_complete(const struct weir_reader *reader) {

@@ -2,9 +2,9 @@
 //
 // Reader: reads the published tables in a worker.
 //
-// A reader follows the update log. With every burst it adopts a few of the published changes, i.e.
-// loads them into private memory: rows first, then selections, then the service table, and last the
-// rows of backends that no longer permit new flows.
+// A reader follows the update log. With every burst, the reader adopts a few of the published
+// changes, i.e. loads them into private memory: rows first, then selections, then the service
+// table, and last the rows of backends that no longer permit new flows.
 //
 // For a blob the reader keeps a *view*: pointers and counts, copied after their bounds were checked
 // against the segment. A backend's row is passed to adopt_row as a copy. Values inside the arrays

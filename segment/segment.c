@@ -383,8 +383,9 @@ static int count_backends(struct weir_segment *segment, uint32_t backends) {
 
 #define WRITTEN_PIECES 64u // maximum number of parts of the heap that one call maps
 
-// Maps only the written parts of the first `used` bytes of the heap. Mapping an unallocated part
-// would allocate memory, and heap_used can have any value, because control has written it.
+// Maps the written parts of the first `used` bytes of the heap. Mapping an unallocated part would
+// allocate memory, and heap_used can have any value, because control has written it. With huge
+// pages, all parts are mapped, because lseek finds no holes in huge pages.
 static void follow_heap(struct weir_segment *segment, uint64_t used) {
 	uint64_t end = segment->heap_off + used;
 

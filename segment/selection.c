@@ -17,7 +17,7 @@ static bool is_in(const struct weir_selection_params *params,
 }
 
 // Copies the members of a subset that have a weight above 0 to picked[], and sorts them. Returns
-// their number.
+// the number of copied members.
 static uint32_t pick_members(const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, uint32_t subset,
 	struct weir_selection_member *picked) {
@@ -197,8 +197,8 @@ static int fill(struct weir_selection *selection, const struct weir_selection_su
 	return 0;
 }
 
-// Returns whether a published table has the same candidates and settings as a new subset. If it
-// has, all arrays of the subset would equal the arrays of the table, and can be copied.
+// Returns whether a published table has the same candidates and settings as a new subset. In this
+// case, all arrays of the subset would equal the arrays of the table, and can be copied.
 static bool is_same(const struct weir_selection_params *params,
 	const struct weir_selection_subset *subset, const struct weir_selection_member *members,
 	const struct weir_policy_table *table) {

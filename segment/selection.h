@@ -91,7 +91,8 @@ static inline uint16_t weir_selection_choose(
 	if (__builtin_expect(table->slot_count == 0, 0)) {
 		return WEIR_BACKEND_NONE;
 	}
-	// The id is read once, because another process may change it between the check and the use.
+	// The index is read once, because another process may change it between the check and the
+	// use.
 	index = __atomic_load_n(
 		&table->slots[weir_selection_slot(hash, table->slot_count)], __ATOMIC_RELAXED);
 	if (__builtin_expect(index >= table->count, 0)) {

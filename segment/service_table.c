@@ -13,9 +13,9 @@
 
 #include "hash.h"
 
-// Maximum number of buckets that a search for a key probes, so that it ends even if another process
-// writes invalid data to the table. The builder doubles the table until each key is within this
-// number of buckets, at most DOUBLINGS_MAX - 1 times.
+// Maximum number of buckets that a search for a key probes, so that the search ends even if another
+// process writes invalid data to the table. The builder doubles the table until each key is within
+// this number of buckets, at most DOUBLINGS_MAX - 1 times.
 #define PROBES_MAX 32
 #define DOUBLINGS_MAX 5
 #define BINDS_MAX (1u << 21)

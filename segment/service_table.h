@@ -65,8 +65,8 @@ enum weir_closed_ports weir_service_closed_ports(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family);
 
 // Enumerates the binds in no particular order: exact ports, and disjoint parts of ranges. A table
-// from another process may contain duplicates and arbitrary values, but each range is enumerated
-// at most once.
+// from another process may contain duplicates and arbitrary values, but at most as many ranges are
+// enumerated as the table has.
 struct weir_service_cursor { // zero at the start
 	uint64_t bucket;
 	uint32_t range; // index of the range in a bucket with ranges

@@ -13,7 +13,7 @@ struct weir_services_view {
 	uint32_t bucket_mask;
 	uint32_t range_count;
 	uint64_t hash_seed;
-	bool ended; // the table has binds whose TCP flows are ended by workers
+	bool ended; // the table has binds whose TCP flows workers must end
 };
 
 struct weir_selection_view { // the subset of one worker

@@ -32,8 +32,8 @@
 struct live {
 	struct weir_blob_extent extent; // bytes 0 = nothing published
 	uint64_t generation;
-	// The previous blob, which is in the queue of retired blobs. It is restored if a worker
-	// refuses the current blob.
+	// The previous blob, in the queue of retired blobs; restored if a worker refuses the
+	// current blob.
 	struct weir_blob_extent former; // bytes 0 = there is no previous blob
 	uint64_t former_generation;
 };
@@ -202,9 +202,9 @@ static bool reserve_for_open(struct weir_writer *writer) {
 	       weir_extents_reserve(&writer->owned, 1);
 }
 
-// Returns the highest generation used so far. This is notes->generation, because it is stored
-// before each reference. The published generations are also considered, so that no generation is
-// reused even if notes->generation is invalid.
+// Returns the highest generation used so far: notes->generation, which is stored before each
+// reference. The published generations are considered, too, so that no generation is reused even if
+// notes->generation is invalid.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 

@@ -48,8 +48,8 @@ int weir_writer_publish(struct weir_writer *writer, struct weir_root root, void 
 const void *weir_writer_current(const struct weir_writer *writer, struct weir_root root);
 
 // Restore the previous blob of a root, because a worker has refused the current blob (struct
-// weir_refusals). Returns 0, -ENOENT (the previous blob was freed, or `refused` is not the
-// current blob).
+// weir_refusals). Returns 0, -ENOENT (the previous blob was freed or does not exist, or `refused`
+// is not the current blob).
 int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_ref refused);
 
 // Allocate the identities, rows, costs and baselines of ids below these numbers, and the workers'
@@ -59,7 +59,7 @@ int weir_writer_restore(struct weir_writer *writer, struct weir_root root, weir_
 int weir_writer_reserve(struct weir_writer *writer, uint32_t services, uint32_t backends);
 
 // Publish the slow start of a reserved backend if it has changed. share: the new slow start.
-// Returns whether it has changed.
+// Returns whether the slow start has changed.
 bool weir_writer_publish_share(
 	struct weir_writer *writer, uint16_t backend, struct weir_policy_share share);
 
@@ -95,7 +95,7 @@ uint64_t weir_writer_publications(const struct weir_segment *segment, uint64_t p
 
 struct weir_writer_usage {
 	uint64_t heap_bytes; // size of the heap's address space
-	uint64_t used_bytes; // bytes of live and retired blobs
+	uint64_t used_bytes; // bytes of live, retired and unpublished blobs
 	uint64_t retired_bytes; // bytes waiting for a grace period
 	uint64_t backed_bytes; // bytes of memory allocated for tables
 	uint32_t blobs; // number of live blobs
