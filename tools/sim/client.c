@@ -2,8 +2,8 @@
 //
 // Clients: each client acts as one worker with its own service. A client has a numbered slot for
 // each backend that it uses. Therefore a client that uses 20 of 10,000 backends needs memory for
-// only 20 slots. A slot is reused for another backend when its backend is no longer a member (nor
-// lost for now), and no request refers to the slot any more.
+// only 20 slots. A slot is reused for another backend when its backend is no longer a member and
+// not temporarily unusable (`lost`), and no active request uses the slot.
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

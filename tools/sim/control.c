@@ -108,8 +108,8 @@ static struct change compare(const struct weir_sim *sim) {
 }
 
 // Returns the minimum share of members that must be replaced if all subsets have the same size and
-// use all backends evenly. It is the larger of two shares: the share of the lost backends, and the
-// share that the gained backends must get in subsets that do not grow.
+// use all backends evenly. The minimum is the larger of two shares: the share of the lost backends,
+// and the share that the gained backends must get in subsets that do not grow.
 static double least_replaced(const struct weir_sim *sim, const struct change *change) {
 	uint32_t size = sim->scenario->subset.algorithm == WEIR_SUBSET_NONE
 				? 0

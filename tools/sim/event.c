@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Events: functions that schedule events or end the run. All parts of a simulation use them. An
-// event after the end of the run is not scheduled.
+// Events: functions that schedule events or end the run. All parts of a simulation use these
+// functions. An event after the end of the run is not scheduled.
 #include <errno.h>
 
 #include "simulation_private.h"

@@ -285,8 +285,8 @@ static void draw_lines(const struct drawing *d, int column, const char *axis, bo
 	fputc('\n', d->stream);
 }
 
-// Draws one diagram per variant. It shows the median, a band from the least to the most loaded
-// backend, and a band from the 5th to the 95th percentile.
+// Draws one diagram per variant. A diagram shows the median, a band from the least to the most
+// loaded backend, and a band from the 5th to the 95th percentile.
 static void draw_bands(const struct drawing *d) {
 	bool several = d->file->variant_count > 1;
 

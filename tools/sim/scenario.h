@@ -4,7 +4,7 @@
 // per key, with type, range, default and meaning. A test compares these rows with
 // docs/design/simulator.md.
 //
-// A file describes one or more variants. They run with the same seeds, and their results are
+// A file describes one or more variants. Variants run with the same seeds, and their results are
 // compared. A variant is the scenario with some values replaced.
 //
 // Threads: immutable once read.
@@ -211,8 +211,8 @@ struct weir_sim_scenario {
 		uint32_t statistics; // enum weir_sim_scope
 	} control;
 	struct weir_sim_steal_settings steal;
-	// The workers of one balancer. They are simulated instead of clients and backends, and the
-	// results show each worker as a backend.
+	// The workers of one balancer. The workers are simulated instead of clients and backends,
+	// and the results show each worker as a backend.
 	struct {
 		uint32_t count, buckets; // count 0 = no workers
 		double load_percent, packets_per_second;

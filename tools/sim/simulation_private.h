@@ -210,9 +210,9 @@ struct weir_sim {
 	uint8_t *usable_next; // [backends], scratch
 	uint64_t members; // number of members of all clients' subsets
 	uint32_t *order; // scratch memory for subsetting
-	uint64_t *numbers; // [backends]; scratch memory of tables, like the next two fields
-	double *capabilities; // [2 * backends]
-	uint32_t *weights;
+	uint64_t *numbers; // [backends], scratch memory of table.c
+	double *capabilities; // [2 * backends], scratch memory of table.c
+	uint32_t *weights; // [backends], scratch memory of table.c
 
 	struct weir_sim_request *request;
 	uint32_t request_count, request_room, request_free;
@@ -273,7 +273,7 @@ void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
 // Returns whether the next event of the backend's processor is due now. If so, the event counts as
-// handled: the caller must schedule the next one with weir_sim_backend_plan.
+// handled: the caller must schedule the next event with weir_sim_backend_plan.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
 // Gives a request to the processor of a backend, or to its queue. cost_ns: CPU time of the request
 // on a core of speed 1. Returns false if the queue is full.

@@ -106,8 +106,9 @@ static const uint64_t *allowed_of(
 }
 
 // Describes a request as a task for the steal planner. The cost of a move is the round trip to the
-// victim plus the wait for the client's retransmission. If the planner ignores costs, all tasks
-// have the same duration and moves cost nothing.
+// victim. If the request moves with the client's next retransmission, the wait for the
+// retransmission is added. If the planner ignores costs, all tasks have the same duration and moves
+// cost nothing.
 static struct weir_steal_task describe(
 	const struct weir_sim *sim, const struct weir_sim_request *request) {
 	const struct weir_sim_steal *steal = sim->steal;
@@ -160,7 +161,8 @@ static void put(struct weir_sim *sim, uint32_t index, bool begun) {
 	}
 }
 
-// Adds the current requests of each backend to the plan, and updates them.
+// Adds the current requests of each backend to the plan. If requests move with a retransmission,
+// also updates the waiting requests that are in the plan already, because their costs change.
 static void look_at_backends(struct weir_sim *sim) {
 	for (uint32_t i = 0; i < sim->scenario->backends.count; i++) {
 		const struct weir_sim_backend *backend = &sim->backend[i];

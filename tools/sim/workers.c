@@ -33,7 +33,7 @@
 
 struct bucket {
 	struct weir_prng prng;
-	uint32_t owner; // the worker that owns the bucket; after its adoption, the thief
+	uint32_t owner; // the worker that owns the bucket; the victim until a hand-over ends
 	bool hot, planned; // planned: the bucket is in the plan
 	double seen, all; // packets since the last plan, and in total
 	double load; // fraction of a worker's time used by the bucket, moving average

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// One run of a scenario with workers. It simulates the workers of one balancer, which own buckets
-// of flows and get their packets from the software distributor. The steal planner
+// One run of a scenario with workers. The run simulates the workers of one balancer, which own
+// buckets of flows and get their packets from the software distributor. The steal planner
 // (policy/steal_plan.h) or the planner of weir-control (bucket_moves.h) moves buckets from busy
 // workers to other workers. Called by simulation.c.
 //
