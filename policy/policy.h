@@ -105,11 +105,10 @@ enum weir_hash_fields {
 enum weir_outcome {
 	// FIN, RST after the handshake, or idle timeout of a UDP flow.
 	WEIR_OUTCOME_COMPLETED,
-	WEIR_OUTCOME_REFUSED, // refused by the backend; counts as an error; only weir-sim detects
-			      // it
+	WEIR_OUTCOME_REFUSED, // refused by the backend; an error; detected only by weir-sim
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout; counts as an error
-	// Not an error: the client has reset the half-open flow, or the flow was evicted, or a TCP
-	// flow that is not half-open was idle for too long.
+	// Not an error: the client has reset the half-open flow, the flow was evicted, moved or
+	// deleted, or a TCP flow has timed out that is not UNANSWERED.
 	WEIR_OUTCOME_ABANDONED,
 };
 

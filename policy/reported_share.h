@@ -19,8 +19,9 @@
 //            WEIR_REPORTED_SHARE_GAIN, reports are not used: flows then last for less than a
 //            sixth of the interval between reports.
 //   herds    After a report, all workers prefer the same backend. Therefore each worker adds a
-//            random number of flows from a range whose width is `spread`. This is twice the number
-//            of flows that the worker begins at a backend until the next report, at most one flow.
+//            random number of flows from a range whose width is `spread`. The width is twice the
+//            number of flows that the worker begins at a backend until the next report, at most
+//            one flow.
 //   false    A report must change with the flows of this instance: if this instance has one more
 //            flow than at the previous report, the reported number should on average also be
 //            higher by one, regardless of other clients. The regression of reported numbers on
@@ -35,10 +36,10 @@
 //            had as many reports as backends, a report is limited to four times the sum of the
 //            mean report, the flows of this instance at the backend, and one.
 //
-// A policy that predicts service times (fair-share) has no number of flows to correct. It charges a
-// backend for each flow of this instance. Therefore the cost of a flow is multiplied by the charge
-// of the backend, which is above 1 if the backend has more requests of other clients than the mean
-// backend.
+// A policy that predicts service times (fair-share) charges a backend for each flow of this
+// instance, and has no number of flows to correct. Therefore the cost of a flow is multiplied by
+// the charge of the backend, which is above 1 if the backend has more requests of other clients
+// than the mean backend.
 //
 // Threads: pure functions.
 #pragma once

@@ -291,8 +291,8 @@ static void gather_victims(struct weir_steal_plan *plan) {
 
 // --- the plan -----------------------------------------------------------------------------
 
-// Requests a task if the work of a thief including the task is at most the work of the victim minus
-// half of the work that the task is for the victim. Returns whether the task was requested.
+// Requests a task if the thief's work, including the task, is at most the victim's work minus half
+// of the work of the task at the victim. Returns whether the task was requested.
 static bool try_task(struct weir_steal_plan *plan, uint32_t task, uint8_t level, double now,
 	struct weir_steal_request *request) {
 	const struct weir_steal_slot *t = &plan->tasks[task];
