@@ -17,10 +17,10 @@
 uint64_t weir_layout_fingerprint(void);
 
 // Returns whether a control process of this version can work with a dataplane of this ABI and
-// fingerprint. True for this version's layout, and for each previous layout to which this
-// version's layout only adds fields, in space that was reserved and zero, but no region. Therefore
-// control can be upgraded while the dataplane and its flows continue; the dataplane can be upgraded
-// at any later time.
+// fingerprint. True for this version's layout. Also true for each previous layout, if this
+// version's layout only adds fields in space that was reserved and zero, and adds no region.
+// Therefore control can be upgraded while the dataplane and its flows continue; the dataplane can
+// be upgraded at any later time.
 bool weir_layout_served(uint32_t abi, uint64_t fingerprint);
 
 // Returns the size of the header in the layout of an ABI, in bytes; 0 if the ABI is not served. The

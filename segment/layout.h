@@ -145,7 +145,7 @@ struct weir_service_table { // blob, [control]
 	uint64_t buckets_off; // from the start of the blob: struct weir_bind[buckets]
 	uint64_t ranges_off; // from the start of the blob: struct weir_bind_range[ranges]
 	uint64_t hash_seed;
-	uint32_t ended; // number of binds and ranges with REMOVED and ENDED; since ABI 13
+	uint32_t ended; // number of binds with REMOVED and ENDED; since ABI 13
 	uint32_t reserved[3];
 };
 _Static_assert(sizeof(struct weir_service_table) == 64, "segment ABI");

@@ -4,7 +4,7 @@
 // that every instance has the same order. Private to this folder.
 //
 // Identities are hashes: a radix sort of their upper bits needs three passes over the members. A
-// fourth pass then moves only the few members that equal upper bits have left in a wrong order. If
+// fourth pass then moves only the few members with equal upper bits that are in a wrong order. If
 // identities are not hashes, this pass may have to sort all members.
 //
 // Threads: any; each sort belongs to one thread.

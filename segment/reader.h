@@ -65,7 +65,7 @@ struct weir_reader {
 	struct weir_selection_view *selection; // [max_services]
 	weir_ref refused_services; // reference of the refused table; 0 = none
 	weir_ref *refused_selection; // [max_services]
-	weir_reader_adopt_row *adopt_row; // NULL = rows are not needed
+	weir_reader_adopt_row *adopt_row; // NULL = the reader adopts no rows
 	void *context;
 };
 #define WEIR_READER_NO_SCAN UINT32_MAX
