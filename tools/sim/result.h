@@ -39,7 +39,7 @@ enum weir_sim_steal_count { WEIR_SIM_STEALS(X) WEIR_SIM_STEAL_COUNT };
 struct weir_sim_totals {
 	uint64_t arrived;
 	uint64_t ended[WEIR_SIM_ENDING_COUNT];
-	uint64_t spilled; // requests beyond the limit of active flows
+	uint64_t spilled; // requests sent to a backend at its limit of active flows
 	uint64_t watched; // requests sent to the watched backend
 	uint64_t replaced; // number of members removed from clients' subsets
 	double least_replaced; // minimum number that evenly distributed subsets would have replaced

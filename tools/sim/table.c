@@ -307,7 +307,7 @@ static uint64_t cost_of_errors(const struct weir_sim *sim, uint32_t backend) {
 		&sim->backend[backend].errors, weir_sim_error_window_ns(sim), sim->now_ns);
 }
 
-// Copies the last report of each of the client's backends to the client's table.
+// Copies the last report of each of the client's backends to the signals of the client.
 static void table_probes(const struct weir_sim *sim, struct weir_sim_client *client) {
 	for (uint32_t i = 0; i < client->table.count; i++) {
 		uint16_t id = client->candidates[i].id;
