@@ -7,10 +7,10 @@
 // UDP.
 //
 // Source: outlier detection of Envoy and gRFC A50: success rate, failure percentage, consecutive
-// failures, and the duration and number of ejections. One rule is added: failed connections eject a
-// backend only if its failure rate is higher than the failure rate of all other backends together,
-// by at least 0.1 and by at least four standard deviations of the difference. Therefore a flood of
-// forged SYNs ejects no backend: forged SYNs fail equally often on all backends.
+// failures, and the duration and number of ejections. Weir adds one rule: failed connections eject
+// a backend only if its failure rate is higher than the failure rate of all other backends
+// together, by at least 0.1 and by at least four standard deviations of the difference. Therefore a
+// flood of forged SYNs ejects no backend: forged SYNs fail equally often on all backends.
 //
 // ICMP errors can be forged. Therefore ICMP errors count only if they are about several flows, if
 // they arrive for longer than the backend host needs to restart its decapsulation, and if no

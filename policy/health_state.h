@@ -74,8 +74,8 @@ enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 // backend might stay in these states forever.
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked);
 
-// Sets the verdict of the checks, which may be unchanged. When the checks fail, the last
-// announcement is removed, because the server that sent it may have exited. A running server
+// Sets the verdict of the checks, which may be unchanged. When the checks fail, removes the last
+// announcement, because the server that sent the announcement may have exited. A running server
 // repeats its announcement.
 struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);

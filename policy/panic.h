@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Panic: so few backends are healthy that the health checks are assumed to be wrong. If the share
-// of healthy backends is equal to the threshold, there is no panic.
+// Panic: so few backends are healthy that the health checks are probably wrong. If the share of
+// healthy backends is equal to the threshold, there is no panic.
 //
 // Threads: a pure function.
 #pragma once

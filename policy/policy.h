@@ -58,8 +58,8 @@
 	X(POWER_OF_TWO, "power-of-two", WEIR_NEEDS_ERRORS) \
 	X(PREQUAL, "prequal", WEIR_NEEDS_PROBES)
 
-// The inputs of a policy, as bits. Only the inputs that the policy of a service needs are collected
-// for the service.
+// The inputs of a policy, as bits. For each service, Weir collects only the inputs that its policy
+// needs.
 #define WEIR_NEEDS_SLOTS 0x01u // a weighted Maglev table
 #define WEIR_NEEDS_ROUNDS 0x02u // rounds of the interleaved schedule
 #define WEIR_NEEDS_ERRORS 0x04u // recent errors
@@ -89,7 +89,7 @@ enum weir_when_exhausted {
 #undef X
 };
 
-// The fields of a flow that are hashed for policy maglev. X(NAME, "name")
+// The fields of a flow that workers hash for policy maglev. X(NAME, "name")
 #define WEIR_HASH_FIELDS(X) \
 	X(TUPLE, "5-tuple") \
 	X(SOURCE, "source") \
@@ -156,7 +156,7 @@ struct weir_policy_settings {
 	uint8_t hash6; // if hash4 > 0: number of leading bits of an IPv6 source address, 0..128
 };
 #define WEIR_ROUNDS_BITS 0x0fu
-// A backend is chosen for each UDP datagram of the service, and the service has no UDP flows.
+// Workers choose a backend for each UDP datagram of the service; the service has no UDP flows.
 #define WEIR_UDP_DATAGRAM 0x80u
 #define WEIR_HASH_BITS 0x3fu
 #define WEIR_HASH_DESTINATION 0x40u // the destination address as well
@@ -167,7 +167,7 @@ static inline enum weir_rounds weir_policy_rounds(const struct weir_policy_setti
 	return (enum weir_rounds)(settings->rounds & WEIR_ROUNDS_BITS);
 }
 
-// Returns whether a backend is chosen for each UDP datagram, instead of for each UDP flow.
+// Returns whether workers choose a backend for each UDP datagram, instead of for each UDP flow.
 static inline bool weir_policy_by_datagram(const struct weir_policy_settings *settings) {
 	return (settings->rounds & WEIR_UDP_DATAGRAM) != 0;
 }
