@@ -502,8 +502,8 @@ static int receive_answer(int fd, struct answer *ret, int fds[FDS_MAX], unsigned
 	return 0;
 }
 
-// Checks the answer of the dataplane, and assigns the received descriptors to *ret. Returns 0, or
-// negative errno with one line in why; then all descriptors are closed.
+// Checks the answer of the dataplane, and assigns the received descriptors to *ret. Returns 0. On
+// error, closes all descriptors, writes one line to why, and returns negative errno.
 static int accept_answer(const struct answer *answer, const int *fds, unsigned int n,
 	struct weir_handover *ret, char *why, size_t why_bytes) {
 	unsigned int used = FDS_FIRST;

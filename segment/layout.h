@@ -92,7 +92,7 @@ enum weir_bind_kind {
 	WEIR_BIND_ADDRESS,
 };
 
-// How packets to a VIP are handled if no bind of the VIP has their destination port. X(NAME)
+// What workers do with packets to a VIP if no bind of the VIP has the destination port. X(NAME)
 #define WEIR_CLOSED_PORTS(X) X(KERNEL) X(DROP) X(REJECT)
 
 enum weir_closed_ports {
@@ -104,7 +104,7 @@ enum weir_closed_ports {
 // Flags in the service id of a bind or of a range. Read these flags only with the functions of
 // service_table.h, because the same bits are also set in WEIR_SERVICE_NONE.
 
-// The bind accepts no new flows: first packets of flows are refused
+// The bind accepts no new flows: workers refuse first packets of flows
 #define WEIR_BIND_DRAINED 0x8000u
 // Set with DRAINED: workers treat existing flows of the bind as ended
 #define WEIR_BIND_ENDED 0x4000u
@@ -235,7 +235,7 @@ _Static_assert(sizeof(struct weir_row_pair) == 256, "segment ABI");
 
 // The candidates that a worker chooses from. Offsets are from the start of the blob.
 struct weir_selection_subset { // 24 bytes, [control]
-	uint16_t candidates; // number of eligible backends; 0 = packets are dropped as no_backend
+	uint16_t candidates; // number of eligible backends; 0 = workers drop packets as no_backend
 	uint16_t rounds; // 0 if WEIR_NEEDS_ROUNDS is not set or candidates is 0
 	uint32_t slots; // number of slots of the Maglev table; 0 only if candidates is 0
 	uint32_t affinity_ms; // timeout of affinity entries; the same in all subsets

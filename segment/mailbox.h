@@ -111,7 +111,7 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint64_t hash;
 		} flow;
 		struct { // WEIR_MESSAGE_STEAL
-			// CLOCK_MONOTONIC; after this time the request is refused as late
+			// CLOCK_MONOTONIC; after this time, the worker refuses the request as late
 			uint64_t deadline_ns;
 			uint32_t bucket; // index, below WEIR_BUCKETS
 			uint32_t thief; // worker that receives the bucket

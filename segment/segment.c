@@ -259,8 +259,8 @@ static int create_statistics(
 	segment->statistics_fd = fd;
 	// Workers write statistics: allocate the memory now, so that no store of a worker can
 	// fail. Only the counters of backends are allocated later, as ids are used
-	// (weir_segment_follow). With huge pages, these counters are also allocated now: if no
-	// huge page were left later, control would be killed when it reads a counter.
+	// (weir_segment_follow). With huge pages, these counters are also allocated now: if no huge
+	// page were left later, control would get SIGBUS when it reads a counter.
 	taken = huge_pages ? header->statistics_bytes : header->backend_counters_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;
