@@ -228,7 +228,8 @@ _Static_assert(sizeof(struct weir_policy_share) == 4, "segment ABI");
 struct weir_probe {
 	uint16_t id;
 	uint16_t uses;
-	// requests in progress, including flows that this worker has started since the report
+	// requests in progress when the probe was last drawn (reported, or the worker's own flows
+	// if more), plus the flows for which the probe was chosen since
 	uint32_t active;
 	uint32_t latency; // units of latency and stamp: as in a signal (backend_signal.h)
 	uint32_t stamp;
