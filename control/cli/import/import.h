@@ -150,7 +150,9 @@ struct weir_import_backend {
 	uint32_t upper; // connection limit; 0 = none
 	bool backup; // used only if no other server is healthy; `weight` is ignored
 };
-void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
+// Returns the JSON of the backend, borrowed; NULL if the service already has a backend with this
+// address, or if memory runs out.
+json_t *weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend);
 
 // Add a note about the checksum option of a tunnel: "csum" or "remcsum". "nocsum" needs no note.

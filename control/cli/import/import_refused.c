@@ -36,9 +36,10 @@ static bool is_detail(const char *key) {
 	return strcmp(key, "host") == 0 || strncmp(key, "body", 4) == 0 || strcmp(key, "path") == 0;
 }
 
-static bool leave_out_check(struct weir_import *import, json_t *service,
+// owner: the service or backend that has the check.
+static bool leave_out_check(struct weir_import *import, json_t *owner,
 	const struct weir_import_place *place, const char *key, const char *reason) {
-	json_t *check = json_object_get(service, "health_check");
+	json_t *check = json_object_get(owner, "health_check");
 
 	if (key[0] != '\0' && is_detail(key) && json_object_get(check, key) != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, key, "%s", reason);
@@ -46,7 +47,7 @@ static bool leave_out_check(struct weir_import *import, json_t *service,
 	} else if (check != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "health check", "%s", reason);
 		weir_import_note_unchecked(import, place);
-		json_object_del(service, "health_check");
+		json_object_del(owner, "health_check");
 	}
 	return check != NULL;
 }
@@ -72,6 +73,13 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 	if (sscanf(rest, ".binds[%u]", &n) == 1) {
 		return leave_out_element(import, json_object_get(service, "binds"),
 			json_object_get(places, "binds"), n, error->reason);
+	}
+	used = 0;
+	if (sscanf(rest, ".backends[%u].health_check%n", &n, &used) == 1 && used > 0) {
+		place = place_of(json_array_get(json_object_get(places, "backends"), n));
+		return leave_out_check(import,
+			json_array_get(json_object_get(service, "backends"), n), &place,
+			rest + used + (rest[used] == '.'), error->reason);
 	}
 	if (sscanf(rest, ".backends[%u]", &n) == 1) {
 		return leave_out_element(import, json_object_get(service, "backends"),

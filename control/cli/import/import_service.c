@@ -243,7 +243,7 @@ static void note_port(struct weir_import *import, const struct weir_import_servi
 	}
 }
 
-void weir_import_backend(struct weir_import *import, struct weir_import_service *service,
+json_t *weir_import_backend(struct weir_import *import, struct weir_import_service *service,
 	const struct weir_import_place *place, const struct weir_import_backend *backend) {
 	char address[INET6_ADDRSTRLEN];
 	json_int_t weight;
@@ -259,7 +259,7 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 	if (former != NULL && backend->backup) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, address,
 			"the server is also a real server, so it cannot be a backup");
-		return;
+		return NULL;
 	}
 	if (former != NULL) { // in IPVS a server has one entry for each of its ports
 		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;
@@ -273,7 +273,7 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 			weir_import_forwarding_equal(former, &backend->forwarding)
 				? ""
 				: " and the forwarding method of its first entry");
-		return;
+		return NULL;
 	}
 	weir_import_forwarding_note(import, service, place, &backend->forwarding);
 	former =
@@ -284,18 +284,19 @@ void weir_import_backend(struct weir_import *import, struct weir_import_service 
 		json_array_append_new(json_object_get(service->places, "backends"),
 			weir_import_place_json(place)) < 0) {
 		import->failed = true;
-		return;
+		return NULL;
 	}
 	if (backend->backup) {
 		json_object_set_new(former, "backup", json_true());
 		service->backups++;
-		return;
+		return former;
 	}
 	if (service->weight == 0) {
 		service->weight = weight;
 	}
 	service->weights_differ |= weight != 0 && weight != service->weight;
 	note_limit(service, backend->upper);
+	return former;
 }
 
 // --- what differs -------------------------------------------------------------------------

@@ -434,30 +434,6 @@ static json_t *make_check(struct weir_import *import, const struct checker *chec
 	return check;
 }
 
-// Calls make_check. If the service already uses another check, from an earlier server, keeps only
-// notes of kind WEIR_IMPORT_ADJUST.
-static json_t *make_own_check(struct weir_import *import, const struct checker *checker,
-	const struct weir_keepalived_statement *statement,
-	const struct weir_keepalived_defaults *given, const struct weir_keepalived_target *target) {
-	json_t *sink = import->sink, *notes = json_array(), *check, *note;
-	bool unused;
-	size_t i;
-
-	import->sink = notes;
-	check = make_check(import, checker, statement, given, target);
-	import->sink = sink;
-	unused = check != NULL && target->used != NULL && !json_equal(target->used, check);
-	json_array_foreach (notes, i, note) {
-		const char *kind = json_string_value(json_object_get(note, "kind"));
-
-		if (!unused || strcmp(kind, weir_import_kind_names[WEIR_IMPORT_ADJUST]) == 0) {
-			import->failed |= json_array_append(sink, note) < 0;
-		}
-	}
-	json_decref(notes);
-	return check;
-}
-
 // Returns whether Weir can convert the checker. If not, *ret_why is the reason.
 static bool is_supported(const struct checker *checker,
 	const struct weir_keepalived_statement *statement,
@@ -473,7 +449,7 @@ static bool is_supported(const struct checker *checker,
 	return command != NULL;
 }
 
-// Choose the most specific checker, such as HTTP rather than TCP, because a service of Weir has one
+// Choose the most specific checker, such as HTTP rather than TCP, because a backend of Weir has one
 // health check. In keepalived, all checkers of a server must pass.
 json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_statement *server,
@@ -511,8 +487,8 @@ json_t *weir_keepalived_check(struct weir_import *import,
 			"%s",
 			!is_supported(checker, statement, target, &why)
 				? why
-				: "a service has only one health check: using another checker of "
+				: "a backend has only one health check: using another checker of "
 				  "this server");
 	}
-	return best != NULL ? make_own_check(import, best_checker, best, defaults, target) : NULL;
+	return best != NULL ? make_check(import, best_checker, best, defaults, target) : NULL;
 }

@@ -84,7 +84,6 @@ struct weir_keepalived_target { // target of a check
 	uint8_t protocol; // protocol of the VIP
 	uint16_t service_port; // port of the VIP; 0 = every port
 	uint16_t port; // port of the server; 0 = the port of the VIP
-	const json_t *used; // check of an earlier server, which the service uses; NULL = none
 };
 // Choose one of the checkers of a real server, and convert it into a health check. Returns a new
 // reference, or NULL if Weir supports none of the checkers, or the port to check is unknown. Sets

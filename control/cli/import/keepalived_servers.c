@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config_keys.h"
 #include "keepalived_private.h"
 
 #define DELAY_MS 60000 // default interval of checks
@@ -64,7 +65,8 @@ struct virtual { // one virtual server
 	struct weir_keepalived_defaults defaults;
 	uint32_t weight; // default weight of servers
 	int check_line; // line of the server whose check is used
-	bool any_without_check;
+	bool any_without_check; // none of the checkers of at least one server could be converted
+	json_t *unchecked; // JSON of the backends without a checker, as in service.backends
 	uint8_t protocol; // 0 = not configured: UDP is the default
 	uint8_t family; // family of the address, 4 or 6; 0 = a group
 	struct weir_import_forwarding forwarding; // NAT is the default
@@ -189,27 +191,44 @@ static void note_check_port(struct weir_import *import,
 	}
 }
 
-// Use the first check that was converted as the check of the service. Takes ownership of `check`.
+// Returns the own check of a server: `check`. If the check of the service has the same type, adds
+// the defaults of the keys that only the latter has: an own check would take these from it.
+static json_t *own_check(struct weir_import *import, json_t *check, json_t *of_service) {
+	const bool same =
+		json_equal(json_object_get(check, "type"), json_object_get(of_service, "type"));
+
+	for (uint32_t i = 0; same && i < weir_config_health_keys.count; i++) {
+		const struct weir_json_key *key = &weir_config_health_keys.key[i];
+
+		if (key->fallback != NULL && json_object_get(of_service, key->key) != NULL &&
+			json_object_get(check, key->key) == NULL) {
+			import->failed |=
+				json_object_set_new(check, key->key,
+					json_loads(key->fallback, JSON_DECODE_ANY, NULL)) < 0;
+		}
+	}
+	return check;
+}
+
+// Use the first check that was converted as the check of the service, and others as the own checks
+// of their servers. Takes ownership of `check`; NULL = no check was converted. backend: borrowed;
+// NULL = a duplicate server.
 static void take_check(struct weir_import *import, struct virtual *virtual,
-	const struct weir_keepalived_statement *server, json_t *check, uint16_t port) {
+	const struct weir_keepalived_statement *server, json_t *backend, json_t *check,
+	uint16_t port) {
 	json_t *used = virtual->service.health_check;
 
-	if (check == NULL) {
-		virtual->any_without_check = true;
-		return;
-	}
-	if (used == NULL) {
-		virtual->service.health_check = check;
+	if (used == NULL && check != NULL) {
+		virtual->service.health_check = json_incref(check);
 		virtual->check_line = server->place.line;
-		note_check_port(import, server, check, port, virtual->service.port);
-		return;
+	} else if (check != NULL && backend != NULL && !json_equal(used, check)) {
+		import->failed |= json_object_set(backend, "health_check",
+					  own_check(import, check, used)) < 0;
+	} else {
+		port = 0;
 	}
-	if (!json_equal(used, check)) {
-		weir_import_note(import, &server->place, WEIR_IMPORT_DIFFERS,
-			weir_keepalived_word(server, 1),
-			"a service has only one health check: using the check of the server in "
-			"line %d",
-			virtual->check_line);
+	if (check != NULL) {
+		note_check_port(import, server, check, port, virtual->service.port);
 	}
 	json_decref(check);
 }
@@ -269,8 +288,9 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 		.weight = virtual->weight, .forwarding = virtual->forwarding};
 	struct weir_keepalived_target target = {.address = &backend.address,
 		.protocol = virtual->service.protocol,
-		.service_port = virtual->service.port,
-		.used = virtual->service.health_check};
+		.service_port = virtual->service.port};
+	bool was_checked = false;
+	json_t *imported, *check;
 
 	if (!read_real_head(import, server, &backend)) {
 		return;
@@ -284,10 +304,14 @@ static void read_real(struct weir_import *import, struct virtual *virtual,
 		}
 	}
 	target.port = backend.port;
-	weir_import_backend(import, &virtual->service, &server->place, &backend);
-	take_check(import, virtual, server,
-		weir_keepalived_check(
-			import, server, &defaults, &target, &virtual->service.was_checked),
+	imported = weir_import_backend(import, &virtual->service, &server->place, &backend);
+	check = weir_keepalived_check(import, server, &defaults, &target, &was_checked);
+	if (imported != NULL && !was_checked) {
+		import->failed |= json_array_append(virtual->unchecked, imported) < 0;
+	}
+	virtual->any_without_check |= was_checked && check == NULL;
+	virtual->service.was_checked |= was_checked;
+	take_check(import, virtual, server, imported, check,
 		backend.forwarding.nat ? backend.port : 0);
 }
 
@@ -299,6 +323,7 @@ static void read_sorry(struct weir_import *import, struct virtual *virtual) {
 		.forwarding = virtual->has_sorry_forwarding ? virtual->sorry_forwarding
 							    : virtual->forwarding};
 	char what[WEIR_IMPORT_TEXT_BYTES];
+	json_t *imported;
 
 	if (!read_real_head(import, statement, &backend)) {
 		return;
@@ -310,11 +335,9 @@ static void read_sorry(struct weir_import *import, struct virtual *virtual) {
 			"hosts only: run it on another host, as a backend with \"backup\": true");
 		return;
 	}
-	weir_import_backend(import, &virtual->service, &statement->place, &backend);
-	if (virtual->service.health_check != NULL) {
-		weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST, what,
-			"the backend with \"backup\" is used only if it passes the health check of "
-			"the service; keepalived does not check a sorry server");
+	imported = weir_import_backend(import, &virtual->service, &statement->place, &backend);
+	if (imported != NULL) {
+		import->failed |= json_array_append(virtual->unchecked, imported) < 0;
 	}
 }
 
@@ -563,11 +586,14 @@ void weir_keepalived_server(struct weir_import *import,
 		.forwarding = {.nat = true}};
 	struct weir_import_service *service = &virtual.service;
 	char name[WEIR_IMPORT_TEXT_BYTES];
+	json_t *backend;
+	size_t i;
 
 	name_of(statement, name, sizeof(name));
 	if (weir_import_service_begin(import, service, &statement->place, name) < 0) {
 		return;
 	}
+	virtual.unchecked = json_array();
 	read_head(import, &virtual, statement, groups);
 	if (!service->left_out) {
 		read_keys(import, &virtual, statement);
@@ -584,8 +610,14 @@ void weir_keepalived_server(struct weir_import *import,
 	}
 	if (virtual.any_without_check && service->health_check != NULL) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "health check",
-			"the check of line %d also applies to servers without a check",
+			"the check of line %d also applies to servers whose checks are left out",
 			virtual.check_line);
 	}
+	json_array_foreach (virtual.unchecked, i, backend) {
+		import->failed |= service->health_check != NULL &&
+				  json_object_set_new(backend, "health_check",
+					  json_pack("{s:s}", "type", "none")) < 0;
+	}
+	json_decref(virtual.unchecked);
 	weir_import_service_end(import, service);
 }

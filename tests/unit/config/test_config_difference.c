@@ -34,7 +34,7 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 #define TWO "{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}"
 #define OWN(type) \
 	"{\"name\": \"web-2\", \"address\": \"10.0.0.12\", \"health_check\": {\"type\": " type "}" \
-											       "}"
+	"}"
 #define AUTO(n) "{\"name\": \"web-" n "\", \"address\": \"10.0.0.1" n "\", \"weight\": \"auto\"}"
 #define BASE TOP WEB(BIND, "", ONE ", " TWO) "]}"
 

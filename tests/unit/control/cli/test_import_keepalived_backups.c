@@ -21,7 +21,10 @@ TEST(sorry_server_becomes_a_backup) {
 	done(&lab);
 	// keepalived does not check a sorry server
 	lab = import(SORRY("sorry_server 192.0.2.90", "TCP_CHECK {\n }\n"), true, NULL);
-	expect_note(&lab, 5, "is used only if it passes the health check");
+	assert_string_equal(
+		text_in(json_object_get(backend(&lab, 1), "health_check"), "type"), "none");
+	assert_null(json_object_get(backend(&lab, 0), "health_check"));
+	assert_false(has_note(&lab, "sorry"));
 	done(&lab);
 	lab = import(SORRY("sorry_server 192.0.2.90\n quorum 3", ""), true, NULL);
 	expect_note(&lab, 6, "set backup_below_percent");

@@ -258,7 +258,8 @@ TEST(misc_check_becomes_a_program) {
 	check = health_check(&lab);
 	expect_words(check, plain);
 	assert_int_equal(number_in(check, "timeout_ms"), 2500);
-	expect_note(&lab, 7, "quote it with its arguments");
+	expect_note(
+		&lab, 7, "ignore the words after the script: quote the script with its arguments");
 	expect_note(&lab, 6, "using 2500 ms instead");
 	done(&lab);
 }
@@ -293,18 +294,45 @@ TEST(misc_check_without_a_usable_script_is_left_out) {
 }
 
 // The check of the second server is not used, so its settings need no notes; its errors do.
-TEST(checks_of_other_servers_have_no_notes) {
+// The first check is that of the service. What only this check has gets its default in the others,
+// which would take it from the service otherwise.
+TEST(checks_of_other_servers_are_their_own) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 80 {\n TCP_CHECK {\n connect_port 81\n }\n }\n"
+		" real_server 10.0.0.2 80 {\n TCP_CHECK {\n }\n }\n"
+		" real_server 10.0.0.3 80 {\n MISC_CHECK {\n misc_path \"/x\"\n }\n }\n"
+		" real_server 10.0.0.4 80 {\n }\n"
+		" real_server 10.0.0.5 80 {\n TCP_CHECK {\n connect_port 81\n }\n }\n"
+		"}\n";
+	struct lab lab = import(text, true, NULL);
+	const json_t *second = json_object_get(backend(&lab, 1), "health_check");
+
+	assert_int_equal(number_in(json_object_get(service(&lab, 0), "health_check"), "port"), 81);
+	assert_null(json_object_get(backend(&lab, 0), "health_check"));
+	assert_string_equal(text_in(second, "type"), "tcp");
+	assert_int_equal(number_in(second, "port"), 0);
+	assert_string_equal(
+		text_in(json_object_get(backend(&lab, 2), "health_check"), "type"), "exec");
+	assert_null(json_object_get(json_object_get(backend(&lab, 2), "health_check"), "port"));
+	assert_string_equal(
+		text_in(json_object_get(backend(&lab, 3), "health_check"), "type"), "none");
+	assert_null(json_object_get(backend(&lab, 4), "health_check"));
+	done(&lab);
+}
+
+// The server stays, and only the invalid key of its check is left out.
+TEST(invalid_key_of_an_own_check_is_left_out) {
 	static const char text[] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n"
 				   " real_server 10.0.0.1 80 {\n TCP_CHECK {\n }\n }\n"
-				   " real_server 10.0.0.2 80 {\n MISC_CHECK {\n misc_path \"/x\"\n"
-				   " connect_port x\n }\n }\n"
+				   " real_server 10.0.0.2 80 {\n HTTP_GET {\n url {\n path /\n "
+				   "virtualhost \"www a\"\n }\n }\n }\n"
 				   "}\n";
 	struct lab lab = import(text, true, NULL);
 
-	assert_int_equal(notes_of_kind(&lab, "differs"), 1);
-	assert_true(has_note(&lab, "10.0.0.2")); // it has another check
-	assert_false(has_note(&lab, "MISC_CHECK"));
-	assert_true(has_note(&lab, "connect_port"));
+	assert_int_equal(json_array_size(json_object_get(service(&lab, 0), "backends")), 2);
+	expect_note(&lab, 8, "contains a space");
+	assert_null(json_object_get(json_object_get(backend(&lab, 1), "health_check"), "host"));
 	done(&lab);
 }
 

@@ -501,8 +501,8 @@ TEST(late_programs_are_those_of_the_service) {
 		backends, "");
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 	LAB_UNTIL(has_late_programs(web, NULL));
-	assert_true(has_late_programs(web, "slow"));
-	assert_false(has_late_programs(web, "fast"));
+	// the first programs of "fast" may also be late on a busy machine
+	LAB_UNTIL(has_late_programs(web, "slow") && !has_late_programs(web, "fast"));
 	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 }
