@@ -34,10 +34,11 @@ struct lab {
 static const uint16_t ports[] = {PORT};
 
 static int enter(void **state) {
-	return own_network_enter(state) < 0 || system("ip addr add 10.0.0.1/32 dev lo; "
-						      "ip addr add 10.0.0.2/32 dev lo; "
-						      "ip addr add 2001:db8::1/128 dev lo; "
-						      "ip addr add 2001:db8::2/128 dev lo") != 0
+	return own_network_enter(state) < 0 ||
+			       system("ip addr add 10.0.0.1/32 dev lo; "
+				      "ip addr add 10.0.0.2/32 dev lo; "
+				      "ip addr add 2001:db8::1/128 dev lo nodad; "
+				      "ip addr add 2001:db8::2/128 dev lo nodad") != 0
 		       ? -1
 		       : 0;
 }
