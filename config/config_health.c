@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Checks of the settings of health checks that the table of keys cannot express.
+#include <netinet/in.h>
 #include <string.h>
 
 #include "config_keys.h"
@@ -375,5 +376,101 @@ void weir_config_check_agent_check(struct weir_json_reader *reader,
 		check->type = WEIR_CHECK_AGENT_CHECK;
 		check->rise = 1;
 		check->fall = 1;
+	}
+}
+
+// --- the checks of a service and its backends ---------------------------------------------
+
+// Checks that a check without a port can use the port of a bind. place: the object that has the
+// check as its member "health_check".
+static void check_port(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_service *service, const struct weir_config_health_check *check) {
+	const bool data_path = check->via == WEIR_VIA_DATA_PATH;
+	const uint8_t protocol = weir_config_check_protocol(check->type);
+	const char *name = protocol == IPPROTO_UDP ? "udp" : "tcp";
+	const struct weir_config_bind *bind;
+
+	if (check->type == WEIR_CHECK_NONE || check->type == WEIR_CHECK_AGENT ||
+		check->type == WEIR_CHECK_PING || check->type == WEIR_CHECK_EXEC ||
+		check->port != 0 || service->bind_count == 0) {
+		return;
+	}
+	bind = weir_config_checked_bind(service, check);
+	if (bind->protocol != protocol && (data_path || protocol == IPPROTO_UDP)) {
+		weir_json_error_at(reader, place, "health_check",
+			"has no port, and no bind has protocol \"%s\"; add \"port\"", name);
+	} else if (bind->port_first == 0 && bind->port_last == UINT16_MAX) {
+		const bool named = data_path || protocol == IPPROTO_UDP;
+
+		weir_json_error_at(reader, place, "health_check",
+			"has no port, and the first bind%s%s%s covers every port; add \"port\"",
+			named ? " of protocol \"" : "", named ? name : "", named ? "\"" : "");
+	}
+}
+
+// Groups of keys of which a check uses at most one, separated by NULL.
+static const char *const exclusive[] = {"body", "body_regex", "body_sha256", "body_md5", NULL,
+	"send", "send_hex", NULL, "expect", "expect_hex", NULL};
+
+// Returns whether the check has this key, or another key of its group.
+static bool has_group(const struct weir_json_keys_read *read, const char *key) {
+	bool member = false, present = false;
+
+	for (size_t i = 0; i < sizeof(exclusive) / sizeof(exclusive[0]); i++) {
+		if (exclusive[i] == NULL && member) {
+			return present;
+		}
+		if (exclusive[i] == NULL) {
+			present = false;
+			continue;
+		}
+		member |= strcmp(exclusive[i], key) == 0;
+		present |= weir_json_present(read, exclusive[i]);
+	}
+	return weir_json_present(read, key);
+}
+
+// Copies the values that the backend's own check lacks from the check of the service.
+static void inherit(struct weir_config_health_check *own,
+	const struct weir_config_health_check *service, const struct weir_json_keys_read *read) {
+	for (uint32_t i = 0; i < read->object->count; i++) {
+		const struct weir_json_key *key = &read->object->key[i];
+
+		if (key->bytes > 0 && !has_group(read, key->key)) {
+			memcpy((char *)own + key->offset, (const char *)service + key->offset,
+				key->bytes);
+			memcpy((char *)own + key->offset2, (const char *)service + key->offset2,
+				key->type->bytes2);
+			own->given |= service->given & 1ull << i;
+		}
+	}
+}
+
+void weir_config_check_service_health(struct weir_json_reader *reader,
+	const struct weir_json_place *place, const struct weir_config_service *service,
+	const struct weir_json_keys_read *read) {
+	const struct weir_json_object *keys =
+		weir_json_find_key(read->object, "health_check")->object;
+	const struct weir_json_place backends = weir_json_place_member(place, "backends");
+
+	check_port(reader, place, service, &service->health_check);
+	if (!weir_json_valid(read, "health_check") || !weir_json_valid(read, "backends")) {
+		return;
+	}
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		const struct weir_json_place backend = weir_json_place_element(&backends, i);
+		const struct weir_json_place at = weir_json_place_member(&backend, "health_check");
+		struct weir_config_health_check *own = service->backends[i].health_check;
+
+		if (own != NULL) {
+			const struct weir_json_keys_read read_keys = {
+				.object = keys, .present = own->given, .valid = UINT64_MAX};
+
+			if (own->type == service->health_check.type) {
+				inherit(own, &service->health_check, &read_keys);
+			}
+			weir_config_check_health(reader, &at, own, &read_keys);
+			check_port(reader, &backend, service, own);
+		}
 	}
 }

@@ -271,10 +271,31 @@ static const struct weir_json_key health_check_keys[] = {
 };
 const struct weir_json_object weir_config_health_keys = {.name = "health_check",
 	ROWS(health_check_keys), .check = weir_config_check_health};
+// Writes the keys that an own check of a backend has, or takes from the check of the service, with
+// their values.
+static void describe_check(const void *check, char *text, size_t bytes) {
+	const uint64_t given = ((const struct weir_config_health_check *)check)->given;
+	size_t used = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < sizeof(health_check_keys) / sizeof(health_check_keys[0]) && used < bytes; i++) {
+		const struct weir_json_key *key = &health_check_keys[i];
+
+		if ((given & 1ull << i) != 0 && key->type->format != NULL) {
+			used += (size_t)snprintf(
+				text + used, bytes - used, "%s%s ", used > 0 ? ", " : "", key->key);
+		}
+		if ((given & 1ull << i) != 0 && key->type->format != NULL && used < bytes) {
+			key->type->format(key, check, text + used, bytes - used);
+			used += strlen(text + used);
+		}
+	}
+}
+
 // Checked when the service is complete (weir_config_check_service_health).
 static const struct weir_json_object own_health_object = {.name = "health_check",
 	ROWS(health_check_keys), .bytes = sizeof(struct CHECK), .check = weir_config_note_health,
-	.describe = weir_config_describe_health};
+	.describe = describe_check};
 
 static const struct weir_json_key agent_check_keys[] = {
 	INTEGER("port", CHECK, port, 1, 65535, NULL, .required = true, CONTROL),

@@ -71,7 +71,6 @@ void weir_config_identify_backend(const void *element, char *text, size_t bytes)
 void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);
 void weir_config_describe_backend(const void *element, char *text, size_t bytes);
-void weir_config_describe_health(const void *check, char *text, size_t bytes);
 
 // Returns a key that is in the file, but that the policy does not use; or NULL.
 const char *weir_config_unfit_key(const struct weir_json_object *keys,

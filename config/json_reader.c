@@ -285,6 +285,13 @@ void weir_json_free(const struct weir_json_object *object, void *from) {
 	}
 }
 
+const struct weir_json_key *weir_json_find_key(
+	const struct weir_json_object *object, const char *key) {
+	int i = find_key(object, key);
+
+	return i >= 0 ? &object->key[i] : NULL;
+}
+
 bool weir_json_present(const struct weir_json_keys_read *read, const char *key) {
 	int i = find_key(read->object, key);
 

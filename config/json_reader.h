@@ -164,6 +164,9 @@ bool weir_json_read(struct weir_json_reader *reader, const struct weir_json_plac
 // Release the memory that weir_json_read allocated for a struct.
 void weir_json_free(const struct weir_json_object *object, void *from);
 
+// Returns the row of a key, or NULL.
+const struct weir_json_key *weir_json_find_key(
+	const struct weir_json_object *object, const char *key);
 // weir_json_present returns whether a key is in the file, weir_json_valid whether its field is
 // valid.
 bool weir_json_present(const struct weir_json_keys_read *read, const char *key);
