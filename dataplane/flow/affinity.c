@@ -16,7 +16,7 @@
 #define TAG_SHIFT (BACKEND_BITS + EXPIRY_BITS + 1)
 #define TICK_SHIFT 29
 #define TRIES 4
-#define SWEPT 64u // buckets of one sweep: 2^20 buckets in less than 5 hours
+#define SWEPT 64u // buckets per call of sweep: 2^20 buckets in less than 5 hours
 
 int weir_affinity_create(
 	uint32_t entries, uint64_t secret, int socket, struct weir_affinity **ret) {
@@ -82,7 +82,8 @@ static uint64_t bucket_of(const struct weir_affinity *table, uint64_t hash) {
 }
 
 // Returns the index of the first entry with this tag that has not expired at this tick, or -1.
-// *ret_entry: the entry as it was compared; another worker may have replaced or removed it since.
+// *ret_entry: the value of the entry that the function has compared; another worker may have
+// replaced or removed the entry since.
 static inline int index_of(
 	const uint64_t *entries, uint64_t tag, uint32_t tick, uint64_t *ret_entry) {
 	for (unsigned int i = 0; i < WEIR_AFFINITY_WAYS; i++) {

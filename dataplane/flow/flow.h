@@ -22,8 +22,8 @@ struct weir_flow_key {
 	uint8_t protocol;
 };
 
-// In shared memory, flows are divided into this many parts, by their flow hash and the secret of
-// the flow table, or by their RSS hash (rss_hash.h). Workers hand over whole parts when load is
+// In shared memory, flows are divided into WEIR_FLOW_PARTS parts, by their flow hash and the secret
+// of the flow table, or by their RSS hash (rss_hash.h). Workers hand over whole parts when load is
 // rebalanced (flow_parts.h).
 #define WEIR_FLOW_PART_BITS 10
 #define WEIR_FLOW_PARTS (1u << WEIR_FLOW_PART_BITS)
@@ -31,12 +31,13 @@ struct weir_flow_key {
 // The reasons why a flow ended.
 enum weir_flow_end {
 	WEIR_FLOW_END_COMPLETED, // a FIN was seen; then the closing timeout passed or a SYN arrived
-	// An RST was seen without an earlier FIN; then a timeout passed, or a SYN arrived.
+	// An RST was seen, but no FIN and no data after the RST; then a timeout passed, or a SYN
+	// arrived.
 	WEIR_FLOW_END_REFUSED,
 	// No packet arrived for the timeout of the flow's state, or a SYN replaced a joined flow.
 	WEIR_FLOW_END_TIMED_OUT,
-	// Replaced by a flow with another key, moved, without a service or backend, or deleted by
-	// an operator.
+	// A flow with another key has replaced the flow, the flow was moved, has no service or
+	// backend any more, or an operator has deleted the flow.
 	WEIR_FLOW_END_EVICTED,
 };
 
@@ -45,14 +46,14 @@ enum weir_flow_end {
 // means that no flow was found.
 typedef int64_t weir_flow_ref;
 
-// How a new flow begins. A flow that begins with FIN or RST counts as finished from the start;
-// `finished` is not called for this flow.
+// How a new flow begins. A flow that begins with FIN or RST counts as finished from the start,
+// without a call of `finished`.
 struct weir_flow_start {
 	uint64_t now_ns;
 	enum weir_flow_event event;
 	uint16_t backend;
-	// The first packet is not a SYN, but from the middle of a flow. In this case, `event` must
-	// be SYN. The flow is half-open, but its end does not count as an error.
+	// The first packet is a TCP packet from the middle of a flow, not a SYN. In this case,
+	// `event` must be SYN. The flow is half-open, but its end does not count as an error.
 	bool joined;
 	bool measured; // store the start time, to measure the service time
 	// Used only by insert: weir_flow_absent has returned true for this key, and no flow with
@@ -71,21 +72,21 @@ struct weir_flow_listener {
 	// A half-open flow has become established or young: a packet other than a SYN, or a second
 	// datagram, has arrived. Not called for a flow that began as established, or that this
 	// packet finishes. answered: the flow was in phase SYN seen; the packet then shows that the
-	// backend has answered the SYN. False for a flow in phase WAITING, as its timeout is no
-	// WEIR_OUTCOME_UNANSWERED: such flows count neither as answered nor as unanswered.
+	// backend has answered the SYN. False for a flow in phase WAITING: the timeout of a WAITING
+	// flow does not count as unanswered either.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// A FIN or RST has finished the flow, which was open. Called before `ended`. Called again
 	// for the same flow only after `resumed`. service_ns: for a flow that completed, the time
-	// since its first packet; 0 = not measured.
+	// since the first packet of the flow; 0 = not measured.
 	void (*finished)(void *context, uint16_t backend, enum weir_outcome outcome,
 		uint64_t service_ns, bool half_open);
 	// The flow had not finished: a packet after an RST shows that the RST was forged. The flow
-	// is now established or young, and finished will be called again.
+	// is now established or young, and can finish again.
 	void (*resumed)(void *context, uint16_t backend);
 	// The flow was removed from the table, restarted or moved. outcome: WEIR_OUTCOME_KNOWN if
 	// the flow had finished before, otherwise an enum weir_outcome. service_ns: for outcome
-	// COMPLETED, the time until its last packet; 0 = not measured. idle_ns: the time since its
-	// last packet, if service_ns is not 0.
+	// COMPLETED, the time from the first to the last packet of the flow; 0 = not measured.
+	// idle_ns: the time since the last packet, if service_ns is not 0.
 	void (*ended)(void *context, uint16_t backend, enum weir_flow_end end, int outcome,
 		uint64_t service_ns, uint64_t idle_ns, bool half_open);
 	// Returns false if the table must end the flow (EVICTED). A UDP flow must end if its

@@ -17,8 +17,8 @@ void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns) {
 	table->stamps.word[WEIR_FLOW_EVENT_SYN][WEIR_PHASE_SYN_SEEN] = stamp[WEIR_PHASE_SYN_SEEN];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_ESTABLISHED] =
 		stamp[WEIR_PHASE_ESTABLISHED];
-	// A packet with data makes a young flow established. The listener is not called for this
-	// change.
+	// A packet other than SYN, FIN and RST makes a young flow established. The listener is not
+	// called for this change.
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_YOUNG] = stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
 	// During a recheck the stamp is 0: datagrams take the slow lookup, which checks the flow's

@@ -6,12 +6,14 @@
 // Layout. A bucket is the memory that one lookup reads: one cache line with four IPv4 flows or two
 // IPv6 flows. The keys of a bucket are adjacent, so that one vector comparison covers all of its
 // flows; IPv6 destinations are stored separately (flow_destinations.h). The hash of a flow gives
-// two buckets. The flow is in its primary bucket if this bucket had room, otherwise in its
-// secondary bucket (bucketized cuckoo hashing, Erlingsson et al. 2006).
+// two buckets. A new flow goes into its primary bucket if this bucket has room, otherwise into its
+// secondary bucket. A later insertion may move the flow to its other bucket (bucketized cuckoo
+// hashing, Erlingsson et al. 2006).
 //
-// Word. All other data of a flow is in one word: state, time of the last packet, backend. For most
-// packets the new word consists of the old word's backend and a stamp. A stamp depends only on the
-// event, the state and the time. Therefore all stamps are computed once per burst.
+// Word. Except for its start time, all other data of a flow is in one word: state, time of the last
+// packet, backend. For most packets the new word consists of the old word's backend and a stamp. A
+// stamp depends only on the event, the state and the time. Therefore all stamps are computed in
+// advance, about once per millisecond.
 //
 // A time has 12 bits and counts ticks, whose length depends on the state. Times wrap after at least
 // two timeouts of the state and at least WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before
@@ -47,9 +49,9 @@ enum weir_flow_phase {
 	WEIR_PHASE_CLOSING, // after a FIN
 	WEIR_PHASE_RESET, // established, then RST; data after the RST shows that the RST was forged
 	WEIR_PHASE_JOINED, // began in mid-flow: the first received packet may be forged
-	// like SYN_SEEN, but begun in the slot of an old flow while the half-open limit was reached
+	// SYN seen; begun in the slot of an old flow while the half-open limit was reached
 	WEIR_PHASE_WAITING,
-	WEIR_PHASE_YOUNG, // SYN and ACK received; both may be forged
+	WEIR_PHASE_YOUNG, // a first packet and an ACK received; both may be forged
 	WEIR_PHASE_UDP, // UDP, after the second datagram
 	WEIR_PHASE_UDP_SEEN, // UDP, after one datagram, which may be forged
 	WEIR_PHASE_ABORTED, // RST before the flow was established
@@ -127,12 +129,13 @@ struct weir_flow_stamps {
 	uint32_t word[WEIR_FLOW_EVENT_COUNT][WEIR_FLOW_PHASE_ROOM];
 };
 
-// The current time, by phase, in ticks of the phase. The time is at the bit position that it has in
-// the word of a flow; all lower bits are ones.
+// The current time and the timeouts, by phase, in ticks of the phase. In word[], the time has the
+// same bit position as in the word of a flow, and all lower bits are ones.
 struct weir_flow_now {
 	uint32_t word[WEIR_FLOW_PHASE_ROOM];
 	uint32_t timeout_ticks[WEIR_FLOW_PHASE_ROOM];
-	// WEIR_FLOW_HANDSHAKE_MS, but at most the timeout of half-open flows, in their ticks
+	// WEIR_FLOW_HANDSHAKE_MS, but at most the timeout of half-open flows, in ticks of half-open
+	// phases
 	uint32_t handshake_ticks;
 };
 
@@ -142,9 +145,9 @@ struct weir_flow_secret {
 	uint64_t first_inverse; // first * first_inverse == 1
 };
 
-// Start times that are not written yet. They are written when their cache lines have arrived, so
-// that no packet waits for the cache lines. All of them are written before any start time is
-// read, and by every sweep.
+// Start times that are not written yet. The table prefetches their cache lines and writes them
+// later, so that no packet waits for the cache lines. The table writes all of them before it reads
+// any start time, and in every sweep.
 #define WEIR_FLOW_STARTS_LATE 64u
 struct weir_flow_late_starts {
 	uint32_t count;
@@ -180,7 +183,7 @@ struct weir_flow_table {
 	// Timeouts of flows in phase RESET: reset_ticks is the timeout of established flows;
 	// reset_ticks_short applies while the table fills up.
 	uint32_t reset_ticks, reset_ticks_short;
-	uint64_t stamped; // when stamps and now were computed, in ticks of WEIR_FLOW_STAMP_SHIFT
+	uint64_t stamped; // time of stamps and now, in units of 2^WEIR_FLOW_STAMP_SHIFT ns
 	uint64_t swept_ns;
 	uint64_t evicted; // number of evicted half-open flows
 	uint64_t idle_evicted; // number of other flows evicted because the table was full
@@ -252,9 +255,10 @@ static inline uint64_t weir_flow_bucket_hash(
 	return likely(key->family == 4) ? hash : weir_flow_bucket_hash6(secret, key->source, hash);
 }
 
-// Returns the bucket of a hash, by multiplying it with an odd secret and shifting the product.
-// Because the multiplier is secret, hashes that an attacker chooses fall into one bucket only
-// slightly more often than random hashes (Dietzfelbinger et al. 1997). hash: weir_flow_bucket_hash.
+// Returns the bucket of a hash: the function multiplies the hash by an odd secret, and scales the
+// product to the number of buckets. Because the multiplier is secret, hashes that an attacker
+// chooses fall into one bucket only slightly more often than random hashes (Dietzfelbinger et al.
+// 1997). hash: weir_flow_bucket_hash.
 static inline uint64_t weir_flow_bucket_from(
 	uint64_t bucket_count, uint64_t hash, uint64_t secret) {
 	return (uint64_t)((unsigned __int128)(hash * secret) * bucket_count >> 64);
@@ -433,8 +437,7 @@ static inline unsigned int weir_flow_match6(const struct weir_flow_table *table,
 
 // --- the fast path --------------------------------------------------------------------------
 
-// Computes the stamps again for the time now_ns. Called by weir_flow_stamp if the stamps are
-// outdated.
+// Computes the stamps again for the time now_ns.
 void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns);
 
 // Update the stamps. Call at the start of each burst.
@@ -484,7 +487,7 @@ uint32_t *weir_flow_find6_among(
 
 // Returns the word of a packet's flow in a bucket, or NULL, as weir_flow_find4 does, for an IPv6
 // packet without extension headers. If several slots have this key, returns the word of the lowest
-// slot. Usually the flows in the other slots have ended; weir_flow_lookup finds the live flow.
+// slot. Usually at most one of these slots has a live flow, which weir_flow_lookup finds.
 static inline uint32_t *weir_flow_find6(
 	const struct weir_flow_table *table, struct weir_flow_bucket6 *bucket, const uint8_t *ip) {
 	struct weir_flow_tuple6 tuple = {.source = ip + 8, .destination = ip + 24};
@@ -503,8 +506,8 @@ static inline uint32_t *weir_flow_find6(
 }
 
 // Writes the indexes of the two buckets of this key to ret_buckets. Returns true if no slot of the
-// buckets has the key. Returns false if a slot has the key, even if its flow has expired or has
-// another protocol, or if the slot is free.
+// buckets has the key. Returns false if a slot has the key, even if the flow in the slot has
+// expired or has another protocol, or if the slot is free.
 static inline bool weir_flow_absent(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint32_t ret_buckets[2]) {
 	const struct weir_flow_secret *secret = &table->secret;
@@ -539,9 +542,10 @@ static inline uint32_t weir_flow_crowded_mark(const struct weir_flow_family *flo
 	return flows->half_open_max - flows->half_open_max / (crowded ? 4 : 8);
 }
 
-// Returns whether the table is crowded for a family: it is full, or half-open flows are near their
-// limit. Also records the time if the table is not crowded (F3 of flow_table.h). The table becomes
-// crowded at seven eighths of the limit, and stops being crowded at three quarters.
+// Returns whether the table is crowded for a family: the table is full, or the number of half-open
+// flows is near the limit. If the table is not crowded, also records the time (F3 of flow_table.h).
+// The table becomes crowded at seven eighths of the limit, and stops being crowded at three
+// quarters.
 //
 // In a crowded table, a new flow may be evicted before its second packet arrives. Therefore the
 // caller must choose the backend that the second packet would get without an entry. Flows that were

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Flow destinations: the IPv6 destination addresses of a table's flows. Services have few
-// addresses: each address is stored once, and a flow contains the number (index) of its address.
-// Therefore two IPv6 flows fit into a cache line, and keys are still compared in full.
+// addresses: each address is stored once, and the slot of a flow contains the number (index) of the
+// address. Therefore two IPv6 flows fit into a cache line, and keys are still compared in full.
 //
 // A number keeps its address while flows use the number. Afterwards the number may be reused for
 // another address.

@@ -10,8 +10,8 @@
 #include "probes.h"
 
 // Maximum number of flows that an insertion examines to find a flow that can move to its other
-// bucket (F7 of flow_table.h). First it examines the flows of both buckets, then flows in the
-// buckets to which these flows could move.
+// bucket (F7 of flow_table.h). The insertion first examines the flows of both buckets, then flows
+// in the buckets to which these flows could move.
 #define MOVES_MAX 16u
 
 static __rte_always_inline int slot_free(
@@ -51,8 +51,9 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	// The caller chose the part of the flow, so the part cannot be computed from the key. The
-	// bucket determines the part, because both buckets of a flow are in the same part.
+	// The user of the table has chosen the part of the flow, so the part cannot be computed
+	// from the key. The bucket determines the part, because both buckets of a flow are in the
+	// same part.
 	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
@@ -89,7 +90,8 @@ static void slot_move(struct weir_flow_table *table, bool ipv6, uint32_t to, uns
 	*source.word = 0;
 }
 
-// Move the flow in a slot of `bucket` to `other` if there is room. Returns the freed slot, or -1.
+// Move the flow in a slot of `bucket` to `other` if `other` has room. Returns the freed slot, or
+// -1.
 static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, unsigned int slot,
 	uint32_t other) {
 	int room = other != bucket ? slot_free(table, ipv6, other) : -1;
@@ -101,8 +103,9 @@ static int try_move(struct weir_flow_table *table, bool ipv6, uint32_t bucket, u
 	return (int)slot;
 }
 
-// Make room in one of two full buckets by moving a flow to its other bucket. If that bucket is also
-// full, first move a flow out of it. Returns the freed slot, with its bucket in *ret_bucket, or -1.
+// Make room in one of two full buckets by moving a flow to its other bucket. If the other bucket is
+// also full, first move a flow out of the other bucket. Returns the freed slot, with its bucket in
+// *ret_bucket, or -1.
 static int make_room(
 	struct weir_flow_table *table, bool ipv6, const uint32_t buckets[2], uint32_t *ret_bucket) {
 	const unsigned int slots = ipv6 ? WEIR_FLOW_SLOTS6 : WEIR_FLOW_SLOTS4;
@@ -228,7 +231,7 @@ static __rte_always_inline int evict_half_open(struct weir_flow_table *table, bo
 
 // Returns the rank of a flow for eviction from a full table (F3 of flow_table.h). The flow with the
 // highest rank is evicted. The rank depends on the kind of the flow, then on its idle time; 0 = the
-// flow is never evicted.
+// flow must not be evicted now.
 static uint64_t rank_idle(const struct weir_flow_table *table, uint32_t word, uint64_t now_ns) {
 	static const uint8_t kinds[WEIR_FLOW_PHASES] = {
 		[WEIR_PHASE_ESTABLISHED] = 1,
@@ -308,13 +311,13 @@ static inline bool has_room(const struct weir_flow_family *family, enum weir_flo
 	return family->count < family->capacity && may_be_half_open(family, event);
 }
 
-// Call if the two buckets of a new flow have no flow to evict. If they have a free slot, because a
-// limit of flows is reached, evicts a flow from the adjacent buckets and returns the free slot.
-// Otherwise returns -1.
+// Call if the two buckets of a new flow have no flow to evict. If one of them has a free slot and
+// the adjacent buckets have a flow to evict, evicts this flow, so that the number of flows is below
+// the limits, and returns the free slot. Otherwise returns -1.
 //
-// Only for IPv6: its buckets are small, so half of all bucket pairs have no half-open flow. For
-// IPv4 only a fifth of the pairs have none, and reading the adjacent buckets would cost two cache
-// misses.
+// Only for IPv6: IPv6 buckets are small, so during a SYN flood half of all bucket pairs have no
+// half-open flow. For IPv4 only a fifth of the pairs have none, and reading the adjacent buckets
+// would cost two cache misses.
 static __rte_noinline int make_way6(struct weir_flow_table *table, const uint32_t buckets[2],
 	const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	const uint32_t count = table->family6.bucket_count;
@@ -359,9 +362,9 @@ static __rte_noinline int search_idle(struct weir_flow_table *table, bool ipv6,
 	return slot;
 }
 
-// Makes room for a new flow if its two buckets have no half-open flow to evict. During a SYN flood,
-// this is the case for every fifth packet. Returns the freed slot, with its bucket in *ret_bucket,
-// or -1.
+// Makes room for a new flow if its two buckets have no half-open flow to evict. This is the case
+// for every fifth packet of a SYN flood (IPv4). Returns the freed slot, with its bucket in
+// *ret_bucket, or -1.
 static __rte_always_inline int make_way(struct weir_flow_table *table, bool ipv6,
 	const uint32_t buckets[2], const struct weir_flow_start *start, uint32_t *ret_bucket) {
 	if (unlikely(may_be_half_open(weir_flow_family_of(table, ipv6), start->event)) &&
@@ -408,8 +411,8 @@ static __rte_always_inline int find_room(struct weir_flow_table *table, bool ipv
 		return likely(slot >= 0) ? slot
 					 : search_room(table, ipv6, buckets, start, ret_bucket);
 	}
-	// The limit is reached: evict a half-open flow. Expired flows of other states are left to
-	// the sweep, so that a flood does not cause searches for expired flows.
+	// A limit of flows is reached: evict a half-open flow. Expired flows of other states are
+	// left to the sweep, so that a flood does not cause searches for expired flows.
 	rank = oldest_half_open(table, ipv6, buckets);
 	if (rank == 0) {
 		return make_way(table, ipv6, buckets, start, ret_bucket);
@@ -438,8 +441,8 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
-// Remove an expired entry with this key that was not swept yet. The fast lookup would find the
-// expired entry before the new entry.
+// Remove an expired entry with this key that was not swept yet. The fast lookup could find the
+// expired entry instead of the new entry.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {

@@ -13,7 +13,7 @@ struct weir_flow_table;
 // Insert a new flow. The key must not be in the table: look up the key first. start: how the flow
 // begins. Returns the flow. Returns -ENOSPC if the table or both buckets are full or the limit of
 // half-open flows is reached, and no flow can be evicted (F3), or if the table has no free number
-// for an IPv6 destination (WEIR_FLOW_DESTINATIONS_MAX). After -ENOSPC the caller continues without
-// an entry.
+// for an IPv6 destination (WEIR_FLOW_DESTINATIONS_MAX). After -ENOSPC the caller forwards the
+// packet without an entry.
 weir_flow_ref weir_flow_insert(struct weir_flow_table *table, const struct weir_flow_key *key,
 	uint64_t hash, const struct weir_flow_start *start);

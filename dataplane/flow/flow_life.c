@@ -10,7 +10,7 @@ enum step {
 	STEP_MOVE, // the flow gets a new phase, and the listener is not called
 	STEP_ESTABLISH, // the flow is no longer half-open
 	STEP_COMPLETE, // the flow has completed
-	STEP_ABANDON, // finished by an RST before it was established
+	STEP_ABANDON, // an RST has finished the flow before the flow was established
 	STEP_RESUME, // a finished flow is open again
 	STEP_RESTART, // a new flow in the slot of the old flow
 };
@@ -140,7 +140,7 @@ static inline void report_end(struct weir_flow_table *table, const struct weir_f
 	if (weir_flow_is_open(phase)) {
 		outcome = (int)outcome_of(phase, end);
 	}
-	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // the last packet ended the flow
+	if (unlikely(outcome == WEIR_OUTCOME_COMPLETED)) { // UDP: ended at its last packet
 		idle_ns = (uint64_t)weir_flow_age_of(table, word, now_ns) << table->shift[phase];
 		took_ns = service_ns(table, place, now_ns - idle_ns);
 	}

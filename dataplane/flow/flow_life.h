@@ -16,7 +16,7 @@
 // Updates the state of a found flow and the time of its last packet, when a packet of the flow has
 // arrived. event: the event that the packet causes. Some events change nothing, such as a SYN in
 // state established. Returns true, without a change, if the packet starts a new flow in place of
-// the old flow (a SYN in state closing, or in a joined flow): the caller then chooses a backend and
+// the old flow (a SYN in state closing, or in a joined flow). The caller then chooses a backend and
 // calls weir_flow_restart.
 bool weir_flow_advance(struct weir_flow_table *table, weir_flow_ref flow,
 	enum weir_flow_event event, uint64_t now_ns);
@@ -52,9 +52,9 @@ void weir_flow_slot_begin(struct weir_flow_table *table, const struct weir_flow_
 void weir_flow_slot_end(struct weir_flow_table *table, const struct weir_flow_place *place,
 	enum weir_flow_end end, uint64_t now_ns);
 
-// Evict an IPv6 flow that has no destination number in this table, so that no number is released.
-// Call this if the table of IPv6 destinations (flow_destinations.h) has no free number for the
-// destination of the flow.
+// Evict an IPv6 flow that has no destination number in this table. Releases no number. Call this if
+// the table of IPv6 destinations (flow_destinations.h) has no free number for the destination of
+// the flow.
 void weir_flow_slot_lose(
 	struct weir_flow_table *table, const struct weir_flow_place *place, uint64_t now_ns);
 

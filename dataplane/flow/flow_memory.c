@@ -7,15 +7,15 @@
 #include <rte_malloc.h>
 
 #define BUCKET_BYTES 64u
-// The number of buckets of a part is a multiple of this number. Therefore the start times of a part
-// fill whole cache lines, and a pair of adjacent buckets is in one part.
+// The number of buckets of a part of shared memory is a multiple of this number. Therefore the
+// start times of a part fill whole cache lines, and a pair of adjacent buckets is in one part.
 #define PART_BUCKETS_STEP 8u
 
 // Parameters from which the number of buckets for a family is computed. fill_percent: percentage of
-// slots in use when the memory is full, that is, when it holds the number of flows that it was
-// created for. The percentage is lower for IPv6, because IPv6 buckets have fewer slots: otherwise
-// more flows would be in their secondary bucket, and lookups would be slower. part_fill_percent:
-// percentage of slots in use in a part that has far more flows than the average part.
+// slots in use when the memory is full, that is, when it has as many flows as it was created for.
+// The percentage is lower for IPv6, because IPv6 buckets have fewer slots: otherwise more flows
+// would be in their secondary bucket, and lookups would be slower. part_fill_percent: percentage of
+// slots in use in a part that has far more flows than the average part.
 struct family_size {
 	uint32_t slots; // number of slots of a bucket
 	uint32_t fill_percent;
@@ -39,8 +39,8 @@ static uint32_t root_of(uint64_t n) {
 }
 
 // Returns the number of buckets of a part. The flows of a part are binomially distributed. A part
-// has room for the mean, plus four standard deviations, plus a few flows. When a memory is full,
-// the probability that any part gets more flows than this is below 1/1000.
+// has room for more than the mean plus four standard deviations. In a full memory, the probability
+// that any part exceeds this sum is below 1/30; part_fill_percent leaves more room.
 static uint64_t part_buckets_for(uint64_t flows, const struct family_size *size) {
 	uint64_t mean = (flows + WEIR_FLOW_PARTS - 1) / WEIR_FLOW_PARTS;
 	uint64_t buckets = RTE_MAX(buckets_for(mean, size->fill_percent, size->slots),

@@ -35,8 +35,9 @@ struct weir_flow_memory {
 
 // Allocates memory for `flows` IPv4 flows (1 to WEIR_FLOW_MEMORY_FLOWS_MAX) and, in addition, for
 // IPv6 flows. ipv6_percent (1 to 100): number of IPv6 flows per 100 IPv4 flows. shared: the memory
-// is divided into parts and used by the tables of several workers; otherwise one table uses it.
-// socket: NUMA node of the memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL, -ENOMEM. [set-up]
+// is divided into parts, and the tables of several workers use the memory; otherwise one table uses
+// the memory. socket: NUMA node of the memory, SOCKET_ID_ANY for any. Returns 0, -EINVAL, -ENOMEM.
+// [set-up]
 int weir_flow_memory_create(uint64_t flows, uint32_t ipv6_percent, bool shared, int socket,
 	struct weir_flow_memory **ret);
 void weir_flow_memory_free(struct weir_flow_memory *memory); // NULL is allowed

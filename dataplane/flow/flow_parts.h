@@ -12,7 +12,7 @@
 // Flows keep backend, state, and the times of their first and last packets. A part raises the
 // capacity and the half-open limit of the table that owns it. If a table has more flows than its
 // capacity after it has released a part, it keeps all flows. It accepts new flows only in place of
-// other flows until their number is below the capacity.
+// other flows until the number of flows is below the capacity.
 //
 // Threads: the worker of the first table calls release, then the worker of the second table calls
 // adopt. The callers hand over the parcel with a release store and an acquire load. No allocation
@@ -50,7 +50,7 @@ struct weir_flow_parcel {
 	uint32_t state; // enum weir_flow_parcel_state
 	uint64_t next; // next bucket of the part: IPv4 buckets first, then IPv6 buckets
 	uint32_t flows; // number of flows of both families
-	uint32_t half_open; // flows that count towards the half-open limit, of both families
+	uint32_t half_open; // number of flows that count towards the half-open limits
 	bool measured; // some flows may have start times
 	uint32_t rechecks; // `rechecks` of the adopting table at the start of adopt
 	uint32_t backend_count;

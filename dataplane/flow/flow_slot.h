@@ -11,7 +11,8 @@
 
 // --- slots ----------------------------------------------------------------------------------
 
-// A slot of either family. A reference is the slot's number, with the family in bit 62.
+// A slot of either family. A reference (weir_flow_ref) consists of the slot in the bucket (bits 0
+// and 1), the bucket, and the family (bit 62).
 struct weir_flow_place {
 	struct weir_flow_family *family;
 	uint32_t *word;

@@ -2,7 +2,7 @@
 //
 // Flow table: stores the chosen backend and the state of each flow. One worker (its pipeline)
 // inserts, looks up and expires the flows. Independent of services and packets.
-//   flow.h         types: key, event, begin and end of a flow
+//   flow.h         types: key, begin and end of a flow
 //   flow_bucket.h  memory layout, and the fast path of a lookup
 //   flow_insert.h  insertion of new flows
 //   flow_life.h    state changes, restart, removal
@@ -19,9 +19,10 @@
 //   F2 Memory is bounded by the parameters at creation; in a full table an insertion may fail, but
 //      the packet is still forwarded (the caller uses the Maglev fallback).
 //   F3 An insertion at the limit of half-open flows, into a full table or into full buckets may
-//      evict a half-open flow: the oldest flow of its two buckets. For IPv6, if these have no
-//      half-open flow but a free slot, the adjacent buckets are used.
-//      A flow that was inserted before the table became crowded is not evicted for
+//      evict a half-open flow: of the two buckets, the half-open flow that has been idle longest.
+//      For IPv6, if the two buckets have no half-open flow but a free slot, the adjacent buckets
+//      are used.
+//      A half-open flow that was inserted before the table became crowded is not evicted for
 //      WEIR_FLOW_HANDSHAKE_MS: without its entry, the second packet would not go to the backend
 //      that the policy chose for the first packet.
 //      In a full table or full buckets, an insertion may also evict the longest idle flow of its
@@ -29,7 +30,7 @@
 //      then an established flow. An established, closing, reset or UDP flow with a packet within
 //      WEIR_FLOW_IN_USE_MS is never evicted. After WEIR_FLOW_IDLE_SEARCHES failed searches for
 //      idle flows, no search is made until the next millisecond.
-//      The slot of an expired flow becomes free when the sweep reaches the flow (F6).
+//      The slot of an expired flow becomes free at the latest when the sweep reaches the flow (F6).
 //   F4 No insertion makes the half-open flows of a family (phases SYN seen, joined, moved, UDP
 //      seen) more than half_open_percent of the family's capacity.
 //   F5 Every flow that ends (FIN, RST, timeout, eviction) is reported once, with its backend, so
@@ -63,7 +64,7 @@ struct weir_flow_table_params {
 	uint64_t secret;
 	// Memory shared with the tables of other workers, which have equal parameters; must outlive
 	// the table. The table then initially owns no part of the memory (flow_parts.h), and
-	// `flows` and `ipv6_percent` are the values of the memory. NULL = private memory.
+	// `flows` and `ipv6_percent` do not determine its size. NULL = private memory.
 	struct weir_flow_memory *memory;
 	// Only with shared memory. True: callers pass hashes that determine the part of the flow
 	// (weir_flow_hash_in_part). False: the hash of the key determines the part.
@@ -99,8 +100,8 @@ bool weir_flow_owns_key(
 weir_flow_ref weir_flow_lookup_owned(const struct weir_flow_table *table,
 	const struct weir_flow_key *key, uint64_t hash, uint64_t now_ns);
 
-// These three functions return the backend of a found flow, its state, and the time since its last
-// packet in milliseconds.
+// The next three functions return the backend of a found flow, its state, and the time since its
+// last packet in milliseconds.
 uint16_t weir_flow_backend(const struct weir_flow_table *table, weir_flow_ref flow);
 enum weir_flow_state weir_flow_state(const struct weir_flow_table *table, weir_flow_ref flow);
 uint32_t weir_flow_idle_ms(
@@ -108,6 +109,7 @@ uint32_t weir_flow_idle_ms(
 
 uint32_t weir_flow_count(const struct weir_flow_table *table);
 uint32_t weir_flow_half_open_count(const struct weir_flow_table *table);
-// Returns the number of flows evicted so far: half-open flows, and other idle flows (F3).
+// The next two functions return the number of flows evicted so far: half-open flows, and other idle
+// flows (F3).
 uint64_t weir_flow_evicted_count(const struct weir_flow_table *table);
 uint64_t weir_flow_idle_evicted_count(const struct weir_flow_table *table);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Waiting flows: flows whose client has sent only a SYN, some time ago. The backend may not have
+// Waiting flows: flows whose client has sent only SYNs, some time ago. Perhaps the backend has not
 // replied; flows without a reply can be moved to another backend (steal_flow.h).
 //
-// A search walks over the table (flow_walk.h). Flows above the limit of half-open flows, flows that
+// A search walks over the table (flow_walk.h). Flows in phase WAITING (flow_bucket.h), flows that
 // began in mid-connection, and flows that were moved and have had no SYN since do not count as
 // waiting.
 //

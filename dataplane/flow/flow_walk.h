@@ -2,7 +2,7 @@
 //
 // Flow walk: iterates over a flow table, one line (the flows of a bucket) at a time. The order is
 // fixed, so that a walk can be resumed even if flows have begun or ended in the meantime. A walk
-// returns each flow that stays in the table and does not expire exactly once. Exception: the
+// returns exactly once each flow that stays in the table and does not expire. Exception: the
 // insertion of a new flow may move a flow to another bucket (flow_insert.c). The walk may then
 // return the moved flow twice or not at all.
 //
@@ -29,7 +29,6 @@ uint8_t weir_flow_walk_family(const struct weir_flow_table *table, uint32_t line
 // lines.
 uint32_t weir_flow_walk_owned(const struct weir_flow_table *table, uint32_t line);
 // Get the flows of a line (below weir_flow_walk_lines), without expired flows, up to
-// WEIR_FLOW_WALK_LINE flows. If the table does not own the line, there are none. Returns the number
-// of flows.
+// WEIR_FLOW_WALK_LINE flows. Returns the number of flows; 0 if the table does not own the line.
 uint32_t weir_flow_walk(const struct weir_flow_table *table, uint32_t line, uint64_t now_ns,
 	struct weir_flow_walked *ret);
