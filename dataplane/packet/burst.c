@@ -73,7 +73,7 @@ bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp
 	if (weir_burst_vip_source(b, i)) {
 		return false;
 	}
-	// The source or the destination MAC address is a group address (multicast or broadcast).
+	// The group bits of the destination and source MAC addresses (multicast or broadcast).
 	if (((frame[0] | frame[6]) & 1) != 0) {
 		weir_burst_drop(b, d, WEIR_DROP_GROUP_MAC);
 		return false;

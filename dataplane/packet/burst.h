@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Burst: data shared by the stages of a pipeline, and functions to forward, drop, answer or punt a
-// packet. Private to the files of packet/.
+// Burst: data shared by the stages of a pipeline, and functions to forward, drop or answer a
+// packet, or to pass it to the kernel. Private to the files of packet/.
 //
 // Threads: a pipeline and its bursts belong to one worker.
 #pragma once
@@ -179,7 +179,7 @@ static inline uint16_t weir_burst_existing_service(
 	return service < b->pipeline->max_services ? service : WEIR_SERVICE_NONE;
 }
 
-// Returns whether a backend is chosen for each UDP datagram of the service, so that it has no UDP
+// Returns whether the service chooses a backend for each UDP datagram, and therefore has no UDP
 // flows. False for WEIR_SERVICE_NONE.
 static inline bool weir_burst_by_datagram(const struct weir_pipeline *pipeline, uint16_t service) {
 	const struct weir_reader *reader = &pipeline->reader;
@@ -219,8 +219,8 @@ uint16_t weir_burst_skip_closed(const struct weir_pipeline *pipeline,
 uint64_t weir_burst_fields_hash(const struct weir_pipeline *pipeline,
 	const struct weir_policy_settings *settings, const struct weir_flow_key *key);
 
-// Returns the hash from which a backend is chosen for a flow. It covers the fields that the service
-// hashes (hash4). hash: hash of the key.
+// Returns the hash from which a backend is chosen for a flow. The hash covers the fields that the
+// service hashes (hash4). hash: hash of the key.
 static inline uint64_t weir_burst_choice_hash(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, const struct weir_flow_key *key, uint64_t hash) {
 	const struct weir_policy_settings *settings = &view->table.settings;
@@ -246,7 +246,7 @@ static inline uint16_t weir_burst_fallback(const struct weir_pipeline *pipeline,
 	return backend;
 }
 
-// Mark packet i: the rewrite stage forwards it to the backend in its verdict.
+// Mark packet i: the rewrite stage forwards the packet to the backend in its verdict.
 static inline void weir_burst_forward(struct weir_burst *b, unsigned int i) {
 	struct weir_summary *s = &b->pipeline->summaries[i];
 
@@ -290,9 +290,9 @@ void weir_burst_to_kernel(struct weir_burst *b, struct weir_descriptor *d);
 // Returns true if a reply to packet i is allowed. Otherwise drops the packet and returns false;
 // the drop reason is `rate` if the limit has no token.
 //
-// Packets from a VIP get no reply (weir_burst_vip_source). Packets with a group source MAC
-// address get no reply either: the reply would go to the whole group, because a reply swaps the
-// MAC addresses. Frames with a group destination address were dropped before (RFC 1122, 3.2.2).
+// Packets from a VIP get no reply (weir_burst_vip_source). Packets with a group source MAC address
+// get no reply either: a reply swaps the MAC addresses, and would go to the whole group. Frames
+// with a group destination address were dropped before (RFC 1122, 3.2.2).
 bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp_limit *limit,
 	enum weir_drop_reason rate);
 

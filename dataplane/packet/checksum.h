@@ -65,7 +65,7 @@ static inline uint16_t weir_checksum_fold20(uint32_t sum) {
 }
 
 // Constants for a division by 0xffff. They are in memory, because an instruction can read an
-// operand from memory and then needs no register for it.
+// operand from memory, which saves a register.
 struct weir_checksum_division {
 	uint64_t inverse; // inverse of 0xffff modulo 2^64
 	uint64_t quotient_max; // largest quotient of a number of 64 bits
@@ -77,7 +77,7 @@ extern const struct weir_checksum_division weir_checksum_division;
 //
 // The checksum is right if the sum of the 16-bit words is a multiple of 0xffff. Longer words and
 // carries may be added instead, because 2^16 and its powers are 1 modulo 0xffff. A sum is a
-// multiple of 0xffff if its product with the inverse is at most quotient_max (Granlund and
+// multiple of 0xffff if the product of sum and inverse is at most quotient_max (Granlund and
 // Montgomery, 1994, section 9).
 static inline bool weir_checksum_ipv4_right(uint64_t first, uint64_t second, uint32_t third) {
 	uint64_t sum;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Descriptor: the data of one packet for the stages of the pipeline. parse.c fills it, and the
-// pipeline completes it.
+// Descriptor: the data of one packet for the stages of the pipeline. The parser fills the
+// descriptor, and the pipeline completes it.
 //
 //   summary     the data of the fast path; most packets have only a summary
 //   descriptor  all data; for the first packet of a flow, and for packets of the slow path
@@ -49,7 +49,8 @@ struct weir_descriptor {
 } __attribute__((aligned(64)));
 _Static_assert(sizeof(struct weir_descriptor) == 64, "a descriptor must occupy one cache line");
 
-// Forward to the backend of a known flow. Other fields of the verdict are in the backend's row.
+// Forward to the backend of a known flow. The rewrite stage sets the port and the service, from the
+// backend's row.
 static inline void weir_descriptor_decide(struct weir_descriptor *d, uint16_t backend) {
 	d->verdict = (struct weir_verdict){.action = WEIR_ACTION_FORWARD,
 		.reason = WEIR_REASON_NONE,

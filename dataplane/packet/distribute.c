@@ -64,8 +64,8 @@ static inline uint32_t part_by_rss(struct weir_pipeline *pipeline, struct rte_mb
 		return weir_rss_part(weir_rss_hash(&pipeline->rss, &d.key));
 	}
 	// A packet without a flow can get any part. The part of its RSS hash usually belongs to the
-	// worker of its queue, so that a flood of such packets from all queues does not go to one
-	// worker.
+	// worker of its queue. Therefore a flood of packets without flows, from all queues, does
+	// not go to one worker.
 	return (pkt->ol_flags & RTE_MBUF_F_RX_RSS_HASH) != 0 ? weir_rss_part(pkt->hash.rss) : 0;
 }
 

@@ -24,7 +24,7 @@ static struct weir_flow_key read_key(
 	return key;
 }
 
-// Look up the flow. Returns the flow, or a negative value.
+// Look up the flow, and write the response. Returns the flow, or a negative value.
 static weir_flow_ref look_up(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns) {
 	struct weir_burst b = {.pipeline = pipeline};

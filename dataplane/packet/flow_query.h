@@ -12,7 +12,7 @@
 
 struct weir_pipeline;
 
-// Complete a message from the data of this worker's pipeline. Other kinds of messages are left
+// Complete a message from the data of this worker's pipeline. Messages of unknown kinds stay
 // unchanged.
 void weir_flow_query_respond(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint64_t now_ns);

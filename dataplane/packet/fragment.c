@@ -30,7 +30,7 @@ static struct piece read_ipv4(const uint8_t *ip, uint32_t ip_bytes) {
 		.last = (fragment & IPV4_MF) == 0};
 }
 
-// The extension headers are not checked again: parse.c has already checked them.
+// Does not check the extension headers: parse.c has already checked them.
 static struct piece read_ipv6(const uint8_t *ip, uint32_t ip_bytes, uint32_t readable) {
 	struct weir_ipv6_chain chain = {.offset = 0};
 	const uint8_t *header;
@@ -203,7 +203,7 @@ static void settle(struct weir_burst *b, const struct weir_fragment *fragment) {
 	}
 	switch ((enum weir_action)verdict->action) {
 	case WEIR_ACTION_FORWARD:
-	case WEIR_ACTION_REPLY: // the first fragment was too big; later fragments may be shorter
+	case WEIR_ACTION_REPLY: // the first fragment was too big; later fragments may fit
 		entry->fate = verdict->choice == WEIR_CHOICE_DATAGRAM ? WEIR_FRAGMENT_DATAGRAM
 								      : WEIR_FRAGMENT_FORWARD;
 		entry->backend = verdict->backend;

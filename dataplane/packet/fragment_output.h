@@ -10,8 +10,9 @@
 #include "burst.h"
 
 // Packet i does not fit the path to its backend and may be fragmented: split the packet,
-// encapsulate all pieces except the first, and count these pieces as forwarded. The descriptor then
-// has the length of the first piece. Returns false if the packet was dropped, with the reason.
+// encapsulate all pieces except the first, and count the encapsulated pieces as forwarded. The
+// descriptor then has the length of the first piece. Returns false if the packet was dropped, with
+// the reason.
 bool weir_fragment_output(struct weir_burst *b, unsigned int i, const struct weir_outer *outer);
 
 // Packet i does not fit, but must be forwarded (weir_fragment_unavoidable): encapsulate the packet,

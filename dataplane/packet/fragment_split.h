@@ -3,7 +3,7 @@
 // Fragment split: splits packets that do not fit the path to their backend. An IPv4 packet without
 // DF is split before encapsulation (RFC 2003, 3.1). An IPv6 packet of at most 1,280 bytes (the
 // minimum MTU) is encapsulated, and then the outer packet is split, because senders ignore an MTU
-// below the minimum (RFC 2473, 7.1; RFC 4213, 3.2). Without an outer header (l2), such a packet is
+// below the minimum (RFC 2473, 7.1; RFC 4213, 3.2). Without an outer header (l2), an IPv6 packet is
 // not split.
 //
 // Threads: only the worker that owns the packet. New packets come from the pool of the packet.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports: its
-// verdict is stored in an entry, and applies to later fragments. Weir does not reassemble
-// datagrams.
+// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports: an entry
+// stores the verdict of the first fragment, which also applies to later fragments. Weir does not
+// reassemble datagrams.
 //
 // The table is bounded: each key belongs to one bucket of four entries. A new datagram replaces a
 // complete or expired datagram of its bucket or, if there is none, the oldest datagram. An entry
@@ -17,7 +17,7 @@
 
 #include "flow.h"
 
-#define WEIR_FRAGMENT_RANGES 3 // maximum number of separate parts, so at most two holes
+#define WEIR_FRAGMENT_RANGES 3 // maximum number of separate parts: two holes between them
 
 enum weir_fragment_fate { // action for the first fragment and for later fragments
 	WEIR_FRAGMENT_UNDECIDED,
@@ -75,6 +75,6 @@ struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *tabl
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
 // Marks a part as seen. Returns 0, -EALREADY (the part was already seen), -ENOSPC (too many holes;
-// not marked) or -EBADMSG. -EBADMSG: the part partly overlaps other parts, or is beyond the end of
-// the datagram; from now on, the fragments of the datagram are dropped.
+// not marked) or -EBADMSG. -EBADMSG: the part partly overlaps other parts, or contradicts the end
+// of the datagram; from now on, all fragments of the datagram are dropped.
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -124,7 +124,7 @@ static void swap_bytes(uint8_t *a, uint8_t *b, size_t bytes) {
 	memcpy(b, saved, bytes);
 }
 
-// Returns the bytes of headroom that are needed to restore the tag that the NIC stripped.
+// Returns the bytes of headroom that are needed to restore a tag that the NIC stripped, or 0.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m) {
 	return (m->ol_flags & RTE_MBUF_F_RX_VLAN_STRIPPED) != 0 ? WEIR_VLAN_BYTES : 0;
 }
@@ -215,9 +215,9 @@ static void echo_type(uint8_t *icmp, uint8_t type) {
 		icmp + 2, weir_checksum_update(weir_load16(icmp + 2), before, weir_load16(icmp)));
 }
 
-// If all bits of a message are 0, its sum is 0 and its checksum must be 0xffff. The incremental
-// update gives the checksum 0 instead, because its sum is 0xffff, the other representation of zero
-// in one's complement.
+// If all bits of a message except its checksum are 0, the sum is 0 and the checksum must be 0xffff.
+// The incremental update gives the checksum 0 instead: it computes the sum 0xffff, the other
+// representation of zero in one's complement.
 static void correct_zero_sum(struct rte_mbuf *m, uint32_t offset, uint32_t bytes) {
 	uint8_t *icmp = rte_pktmbuf_mtod_offset(m, uint8_t *, offset);
 

@@ -56,11 +56,11 @@ int weir_icmp_port_unreachable(struct rte_mbuf *m, const struct weir_descriptor 
 
 // --- for replies of other protocols --------------------------------------------------------
 
-// Headroom that weir_icmp_reply_l2 needs for the tag that the NIC stripped.
+// Returns the headroom that weir_icmp_reply_l2 needs for a tag that the NIC stripped, or 0.
 uint32_t weir_icmp_reply_headroom(const struct rte_mbuf *m);
 // Call when the IP packet of a frame is a complete reply. Swaps the MAC addresses of the frame, and
-// restores the tag that the NIC stripped. Pads the frame to the minimum Ethernet length if the
-// buffer has room, because not every NIC pads frames.
+// restores a tag that the NIC stripped. Pads the frame to the minimum Ethernet length if the buffer
+// has room, because not every NIC pads frames.
 void weir_icmp_reply_l2(struct rte_mbuf *m);
 // Returns whether the TCP, UDP or ICMP checksum of a whole packet (not a fragment) is right. A UDP
 // packet in IPv4 need not have a checksum.

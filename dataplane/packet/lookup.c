@@ -19,9 +19,9 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 								: WEIR_FLOW_EVENT_ACK;
 }
 
-// End a UDP flow whose address and port now belong to another service, or to no service. The packet
-// then begins a flow of the other service, or is handled as a packet to a closed port. A TCP
-// connection stays on its backend. Returns true if the flow was ended.
+// End a UDP flow that no longer belongs to the service of its backend (weir_burst_belongs). The
+// packet then begins a flow of another service, or is handled as a packet to a closed port. Returns
+// true if the flow was ended.
 static __rte_noinline bool end_stray(
 	struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	struct weir_flow_table *flows = b->pipeline->flows;

@@ -267,8 +267,8 @@ static const struct weir_outer *rehash(struct weir_burst *b, struct weir_descrip
 }
 
 // Reply with an RST in place of the backend, and end the flow. Sets a verdict and returns NULL.
-// Exception: if the backend would ignore the packet, the packet is forwarded to the backend, and
-// the function returns the headers of the backend.
+// Exception: a packet with a wrong checksum, which the backend would ignore, is forwarded to the
+// backend; the function then returns the headers of the backend.
 static const struct weir_outer *reset(
 	struct weir_burst *b, unsigned int i, weir_flow_ref flow, const struct weir_outer *outer) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -329,7 +329,8 @@ static enum remedy remedy_of(
 	switch ((enum weir_flow_event)d->event) {
 	case WEIR_FLOW_EVENT_DATAGRAM:
 		return MOVE;
-	// A SYN needs no other backend here: a backend has already been chosen for it.
+	// A SYN needs no other backend here: earlier stages have already chosen a usable backend,
+	// if there is one.
 	case WEIR_FLOW_EVENT_SYN:
 		return has_ended(b, d, flags) ? RESET : KEEP;
 	case WEIR_FLOW_EVENT_RST: // ends the connection at the backend, if the backend is up
@@ -362,7 +363,7 @@ const struct weir_outer *weir_move_from_down(
 	if (remedy == RESET) {
 		return reset(b, i, flow, outer);
 	}
-	if (flow < 0) { // no entry: the backend was chosen for this packet
+	if (flow < 0) { // no entry: the pipeline has chosen the backend for this packet
 		return outer;
 	}
 	return remedy == MOVE ? move_datagram(b, d, flow, outer) : rehash(b, d, flow, outer);

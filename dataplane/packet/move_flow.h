@@ -21,13 +21,13 @@ static inline const struct weir_outer *weir_move_outer(
 	return backend < b->pipeline->max_backends && outer->head.flags != 0 ? outer : NULL;
 }
 
-// Processes packet i, a SYN of a known flow. Its verdict must be to forward the packet to the
-// backend of the flow. If this backend accepts no new flows, the SYN begins a flow at another
-// backend, if one can be chosen.
+// Processes packet i, a SYN of a known flow. The verdict of packet i must be to forward the packet
+// to the backend of the flow. If this backend accepts no new flows, the SYN begins a flow at
+// another backend, if one can be chosen.
 //
 // Exception: the SYN of an established flow may be forged, so an established flow moves only if its
 // backend is down. Otherwise, if another backend accepts new flows, the client gets a challenge
-// ACK. It gets no second challenge ACK before its next packet other than a SYN.
+// ACK. The client gets no second challenge ACK before its next packet other than a SYN.
 void weir_move_syn(struct weir_burst *b, unsigned int i, weir_flow_ref flow);
 
 // Chooses another backend with the Maglev fallback, because the backend of packet i was removed.

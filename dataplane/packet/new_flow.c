@@ -10,8 +10,9 @@
 #include "probes.h"
 #include "source.h"
 
-// Maximum age of the end of a flow in its sample. This is longer than the longest recording of
-// weir-control (10 minutes), and much shorter than the period of weir_sample.end.
+// Maximum age of the end of a flow in the sample of the flow. This is longer than the longest
+// recording of weir-control (10 minutes), and shorter than the period of weir_sample.end (73
+// minutes).
 #define SAMPLE_AGE_MAX_NS (UINT64_C(1000) * 1000000000)
 
 // --- begin and end --------------------------------------------------------------------------
@@ -104,7 +105,7 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 }
 
 // If weir-control does not read samples in time, samples are lost: the worker never waits.
-// idle_ns: time since the last packet of the flow; 0 if the packet of this burst ends it.
+// idle_ns: time since the last packet of the flow; 0 if a packet of this burst ends the flow.
 static __rte_noinline void sample(
 	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns, uint64_t idle_ns) {
 	const struct weir_segment *segment = pipeline->segment;
@@ -239,7 +240,7 @@ struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline)
 
 // --- choice ---------------------------------------------------------------------------------
 
-// Data shared by new flows of one service. New flows of one service usually arrive together.
+// Data of one service for its new flows. New flows of one service usually arrive together.
 struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
@@ -315,10 +316,11 @@ static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
 }
 
 // Chooses a backend for a service with affinity: the backend in the affinity entry of the source,
-// otherwise a backend of the policy or of the Maglev fallback, as `choose` does. A backend of the
-// policy is stored if the source has no backend yet. A backend at its limit does not get the flow,
-// but its entry is kept. first: the packet is the first of its flow. family: family of the flow to
-// insert; 0 = no flow is inserted. *ret_known: the source had an entry with the returned backend.
+// otherwise a backend of the policy or of the Maglev fallback, by the rules of `choose`. A backend
+// of the policy is stored if the source has no backend yet. A backend at its limit gets no new
+// flow, but the entry is kept. first: the packet is the first of its flow. family: family of the
+// flow to insert; 0 = no flow is inserted. *ret_known: the source had an entry with the returned
+// backend.
 static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
 	const struct weir_selection_view *view, struct weir_policy_client *client, uint64_t source,
 	bool first, uint8_t family, bool *ret_known) {
@@ -440,9 +442,9 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 	return d->event == WEIR_FLOW_EVENT_DATA && (l4[13] & WEIR_TCP_SYN) == 0;
 }
 
-// The table is full, so the next packets of the flow will find no entry either. Therefore all
-// packets of the flow must go to the stored backend of their source, or to the backend of the
-// Maglev fallback.
+// The flow was not inserted, so its next packets probably find no entry either. Therefore the
+// packet goes to the backend to which they will go: the stored backend of the source, or the
+// backend of the Maglev fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	uint16_t backend = weir_source_fallback_of(b->pipeline, of->view, of->service, d);

@@ -27,8 +27,8 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 // policies, and sets its limit and slow start from its row.
 void weir_new_flow_owner(struct weir_pipeline *pipeline, uint16_t backend, uint16_t service);
 
-// Call when the row of a backend was adopted with an unchanged service, or was removed. Updates the
-// state of the backend in policies: closed or open, limit, slow start.
+// Call when this worker has adopted the row of a backend with an unchanged service, or the removal
+// of the row. Updates the state of the backend in policies: closed or open, limit, slow start.
 void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend);
 
 // Publish this worker's number of half-open flows of a backend.

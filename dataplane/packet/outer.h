@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Outer: a worker's private copy of a backend's row. The copy is made when the row is adopted
-// (weir_reader_adopt_row).
+// Outer: a worker's private copy of a backend's row. The worker makes the copy when it adopts the
+// row (weir_reader_adopt_row).
 //
-// The row is checked once, when it is copied. No check per packet is needed, because only the
-// worker can change the copy. The header ends at a fixed offset in the copy, so that it can be
-// copied into packets without branches, with a constant length.
+// The worker checks the row once, when it copies the row. No check per packet is needed, because
+// only the worker can change the copy. For each kind, the header ends at a fixed offset in the
+// copy. Therefore the fast path can copy the header with a constant length, without branches.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
@@ -169,9 +169,9 @@ static __rte_always_inline void weir_outer_write_other(
 }
 
 // Replaces the Ethernet header of a packet with the backend's headers, and removes the padding of
-// the frame. A frame without an outer IP header is padded again if it is too short. The packet must
-// have a summary and at most inner_max bytes. The result is the same as that of weir_encap_push; a
-// test compares both results.
+// the frame. If a frame without an outer IP header is then too short, the function pads it again.
+// The packet must have a summary and at most inner_max bytes. The result is the same as that of
+// weir_encap_push; a test compares both results.
 static __rte_always_inline void weir_outer_push(
 	struct rte_mbuf *m, const struct weir_summary *s, const struct weir_outer *outer) {
 	uint64_t inner_off = (uint64_t)(s->ip - (const uint8_t *)m->buf_addr);

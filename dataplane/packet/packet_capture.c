@@ -30,7 +30,7 @@ struct weir_packet_capture {
 	const struct weir_ring_position *read; // position up to which weir-control has read
 	uint64_t number; // number of the capture order with these terms; 0 = no order yet
 	bool sound; // the terms are in range
-	bool one_flow; // the terms are those of one flow
+	bool one_flow; // only one flow can match the terms
 	struct weir_capture_terms terms;
 	struct weir_icmp_limit limit;
 	uint64_t now_ns; // time of the burst
@@ -103,8 +103,7 @@ static bool save(struct weir_packet_capture *capture, const struct rte_mbuf *m, 
 	const struct weir_capture_terms *terms = &capture->terms;
 	uint32_t wanted = RTE_MAX(terms->snap_bytes, (uint32_t)WEIR_HEADERS_BYTES);
 	uint32_t bytes = RTE_MIN(wanted, m->pkt_len);
-	// Read the whole first segment, because headers may extend to its end. The parser does the
-	// same.
+	// Read the whole first segment, as the parser does, because headers may extend to its end.
 	uint32_t readable = RTE_MAX(bytes, m->data_len);
 	const uint8_t *frame = rte_pktmbuf_read(m, 0, readable, data);
 
@@ -191,8 +190,8 @@ static void note_flow(struct weir_packet_capture *capture, struct noted *noted, 
 	}
 }
 
-// Returns the event of a packet, with ACK for a TCP packet without a payload, like
-// weir_lookup_slow. The fast path reports DATA for such a packet.
+// Returns the event of a packet. For a TCP packet without a payload, the fast path reports DATA,
+// but this function returns ACK, the event that weir_lookup_slow uses.
 static uint8_t event_of(const struct weir_descriptor *d, uint32_t length, const uint8_t *data) {
 	uint32_t at = (uint32_t)d->l3_offset + d->l4_offset + 12;
 

@@ -31,7 +31,7 @@ int weir_packet_capture_create(
 void weir_packet_capture_free(struct weir_packet_capture *capture); // NULL is allowed
 
 // Save the first bytes of packets. Call before the pipeline processes the burst. Returns true if a
-// packet may match. If it returns false, skip the other steps.
+// packet may match. If it returns false, skip the other functions of the capture for this burst.
 // n: number of packets. If the order is for one flow and the rate limit is not reached, *n is
 // lowered so that the burst ends with the first packet of the flow; process the remaining packets
 // as further bursts. The record then has the state of the flow after this packet, not after later

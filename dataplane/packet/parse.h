@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Parse: fills a descriptor from the bytes of a frame: addresses, ports, hash, errors. Called by
-// pipeline.c and distribute.c for every packet. There are two kinds of bad packets: broken (always
-// dropped) and suspect (dropped if the destination is a VIP, otherwise passed to the kernel). The
-// parser has no table of VIPs, so it cannot drop suspect packets itself.
+// Parse: fills a summary or a descriptor from the bytes of a frame: addresses, ports, hash, errors.
+// Called by pipeline.c and distribute.c for every packet. There are two kinds of bad packets:
+// broken (always dropped) and suspect (dropped if the destination is a VIP, otherwise passed to the
+// kernel). The parser has no table of VIPs, so it cannot drop suspect packets itself.
 //
 // There are two parsers. weir_parse_slow() makes all checks in sequence and determines the drop
 // reason. weir_parse_fast() accepts most valid TCP and UDP packets, and all other packets go to the
@@ -44,7 +44,8 @@
 #define WEIR_TCP_SYN 0x02
 #define WEIR_TCP_RST 0x04
 
-// In a packet in several segments, all headers must be within this number of bytes.
+// In a packet in several segments, headers beyond this number of bytes and beyond the first segment
+// count as truncated.
 #define WEIR_HEADERS_BYTES 256
 
 // Tables indexed by a byte of the packet. The tables are adjacent, so that one register holds their
@@ -85,7 +86,7 @@ static __rte_always_inline bool weir_parse_mac_ours(
 
 // Change the descriptor of a frame that the port does not accept; the frame has at least
 // WEIR_ETHERNET_BYTES. A frame to another host is broken. A broadcast or multicast frame is
-// suspect: it is not forwarded to a VIP, but the kernel still gets frames that the host needs (ARP,
+// suspect: Weir does not forward it, but the kernel still gets frames that the host needs (ARP,
 // neighbour discovery).
 void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 
@@ -280,10 +281,11 @@ static __rte_always_inline bool weir_parse_fast_tcp6(const uint8_t *ip, uint32_t
 bool weir_parse_fast_other(const uint8_t *ip, uint32_t readable, const struct weir_hash_keys *keys,
 	struct weir_summary *s);
 
-// Find the IP header of a packet, and the number of bytes from there to the end of the frame. If
-// the function returns true, this number is at least the length of an IP header of this family and
-// a TCP header. Returns false if the packet must take the slow path. family: a compile-time
-// constant: 6, or 4 if the packet can be IPv4 or IPv6.
+// Find the IP header of a packet without a VLAN tag, or the first tag of a tagged packet, and the
+// number of bytes from there to the end of the frame. If the function returns true, this number is
+// at least the length of an IP header of this family and a TCP header. Returns false if the packet
+// must take the slow path. family: a compile-time constant: 6, or 4 if the packet can be IPv4 or
+// IPv6.
 static __rte_always_inline bool weir_parse_fast_frame(const struct rte_mbuf *m, unsigned int family,
 	const uint8_t **ret_ip, uint32_t *ret_readable) {
 	const uint32_t ip_bytes = family == 4 ? WEIR_IPV4_BYTES : WEIR_IPV6_BYTES;

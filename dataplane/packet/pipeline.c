@@ -78,8 +78,9 @@ static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t pa
 
 // The loops below copy data of the pipeline to local variables if they need it several times.
 // Otherwise the compiler would load it again for each packet, because it must assume that a store
-// to a packet may change the pipeline. Data that is used once is read as a memory operand, which
-// needs no register. Each loop is a separate function, so that it can use all registers.
+// to a packet may change the pipeline. Instructions read data that is used once as a memory
+// operand, which needs no register. Each loop is a separate function, so that it can use all
+// registers.
 
 // Parse a packet of the slow path. The packet gets a descriptor, and its bit in b->described is
 // set.
@@ -293,7 +294,7 @@ static __rte_noinline void defer_to_second(
 	to_second(table, s, NULL);
 }
 
-// Like defer_to_second, for packets that carry the part of their flow.
+// Same as defer_to_second, for packets that carry the part of their flow.
 static __rte_noinline void defer_marked_to_second(
 	const struct weir_flow_table *table, struct weir_summary *s, const struct rte_mbuf *m) {
 	to_second(table, s, m);
@@ -320,8 +321,8 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		uint32_t backend;
 
 		// Most SYNs start flows. Both their buckets have been prefetched and are searched
-		// later. A packet without a summary is handled like a SYN, because its event is
-		// also 0.
+		// later. The event of a packet without a summary is also 0; therefore it takes the
+		// same branch.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0,
 			"SYN must be 0, like the event of a packet without a summary");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
@@ -371,7 +372,8 @@ static inline bool is_known(struct weir_burst *b, unsigned int i) {
 
 // Look up the packets that stage_lookup did not complete: first in the secondary bucket, then,
 // for packets that change the state of their flow, with the slow lookup. SYNs, packets whose flow
-// is not in the table, and all later packets in b->misses are left for weir_new_flow_process.
+// is not in the table, and the packets after them that need the slow lookup are left for
+// weir_new_flow_process.
 static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *const descriptors = pipeline->descriptors;
@@ -402,9 +404,8 @@ static __rte_noinline void stage_lookup_second(struct weir_burst *b) {
 			weir_descriptor_undecided(d);
 			described |= UINT64_C(1) << i;
 		}
-		// From the first packet in b->misses on, leave all packets for
-		// weir_new_flow_process, because later packets may belong to the flow of that
-		// packet.
+		// After a packet that is left for weir_new_flow_process, leave all packets, because
+		// later packets may belong to the flow of that packet.
 		if (likely(d->event == WEIR_FLOW_EVENT_SYN) || misses > 0 || !is_known(b, i)) {
 			b->misses[misses++] = (uint8_t)i;
 		}
@@ -464,8 +465,9 @@ static __rte_noinline void stage_rewrite(struct weir_burst *b) {
 	pipeline->pending.forwarded += packets - left;
 }
 
-// Complete the packets that stage_rewrite has skipped: store how the backend was chosen in the
-// verdicts of packets with a descriptor, and rewrite packets without a summary.
+// Correct the verdicts of packets with a descriptor: store how the backend was chosen, because
+// stage_rewrite has copied the verdict for a known flow. Then rewrite the packets without a
+// summary.
 static __rte_noinline void stage_rewrite_rest(struct weir_burst *b) {
 	const struct weir_descriptor *d = b->pipeline->descriptors;
 
@@ -620,7 +622,7 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	weir_burst_add_drops(pipeline, verdict, reason, 1);
 }
 
-// One worker removes expired sources, about once a second.
+// One worker removes expired sources from a few buckets, about once a second.
 static void sweep_sources(struct weir_pipeline *pipeline, uint64_t now_ns) {
 	const uint32_t second = (uint32_t)(now_ns >> 30);
 

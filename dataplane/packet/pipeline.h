@@ -45,7 +45,7 @@ void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkt
 // WEIR_ACTION_OFFER for some packets; the caller must pass such a packet to the next pipeline and
 // count it as handed over. [set-up]
 void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers);
-// Like weir_pipeline_process, for packets that another worker has offered. All packets must have
+// Same as weir_pipeline_process, for packets that another worker has offered. All packets must have
 // the same weir_pipeline_offered_port, which is passed as in_port.
 void weir_pipeline_process_offered(struct weir_pipeline *pipeline, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
@@ -59,10 +59,10 @@ uint16_t weir_pipeline_extra(struct weir_pipeline *pipeline, struct rte_mbuf ***
 	const struct weir_verdict **ret_verdicts);
 
 // Call if packet m could not be delivered. m is a packet of the last burst or one of its extra
-// packets. Counts the packet as dropped for `reason`: subtracts a forwarded packet from the packets
-// and bytes of its service and backend, and adds it to their drops. verdict: verdict of the packet.
-// Does nothing for DROP, or for a reply that is already counted as dropped. Call before the next
-// call to weir_pipeline_maintain.
+// packets. Counts the packet as dropped for `reason`. Subtracts a forwarded packet from the packets
+// and bytes of its service and backend, and adds the packet to their drops. verdict: verdict of the
+// packet. Does nothing for DROP, or for a reply that is already counted as dropped. Call before the
+// next call to weir_pipeline_maintain.
 //
 // Counters of services and backends are visible to readers immediately. Therefore a reader may see
 // that a packet is counted as forwarded, and a few microseconds later as dropped.
@@ -80,8 +80,8 @@ void weir_pipeline_online(struct weir_pipeline *pipeline);
 void weir_pipeline_offline(struct weir_pipeline *pipeline);
 void weir_pipeline_settle(struct weir_pipeline *pipeline);
 
-// Report a quiescent state: no packet is being processed. Call once per iteration, after the last
-// burst.
+// Report a quiescent state: this worker uses no pointer into a table. Call once per iteration,
+// after the last burst.
 void weir_pipeline_quiescent(struct weir_pipeline *pipeline);
 
 // Maintenance between bursts: adopts published changes, expires flows, slots of shared limits and

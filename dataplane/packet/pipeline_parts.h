@@ -35,18 +35,18 @@ void weir_pipeline_own_part(struct weir_pipeline *pipeline, uint32_t part);
 // true with private flow memory. [worker]
 bool weir_pipeline_owns_part(const struct weir_pipeline *pipeline, uint32_t part);
 
-// Release a part that the pipeline owns. parcel: empty at the first call. True when done: pass the
-// parcel to the taker. [worker]
+// Release a part that the pipeline owns. parcel: empty at the first call. Returns true when done:
+// pass the parcel to the taker. [worker]
 bool weir_pipeline_release_part(
 	struct weir_pipeline *pipeline, uint32_t part, struct weir_flow_parcel *parcel);
 
 // Adopt the part in a parcel. Waits, for at most WEIR_PIPELINE_PART_WAITS calls, until the pipeline
-// has read all backend rows that the giver had. True when done: the pipeline may get packets of the
-// part; pass the parcel back to the giver. [worker]
+// has read all backend rows that the giver had. Returns true when done: the pipeline may get
+// packets of the part; pass the parcel back to the giver. [worker]
 #define WEIR_PIPELINE_PART_WAITS 256u
 bool weir_pipeline_adopt_part(
 	struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel, uint64_t now_ns);
 
-// Subtract the flows of a parcel, which the taker now counts, from the giver's gauges. True when
-// done: the parcel is empty. [worker]
+// Subtract the flows of a parcel, which the taker now counts, from the giver's gauges. Returns true
+// when done: the parcel is empty. [worker]
 bool weir_pipeline_settle_part(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Set-up of a pipeline: its memory and its parameters. Called before its worker starts and after it
-// has stopped.
+// Set-up of a pipeline: its memory and its parameters. Called before the worker of the pipeline
+// starts and after the worker has stopped.
 #pragma once
 
 #include "flow_table.h"
@@ -40,8 +40,8 @@ struct weir_pipeline_params {
 	// computed. Each packet then carries the part that weir_pipeline_distribute has returned.
 	// NULL = the part is computed from the flow hash.
 	const struct weir_rss_key *rss;
-	// Table of services with affinity, shared by all workers. Borrowed; must outlive the
-	// pipeline. NULL = affinity only by the Maglev fallback.
+	// Affinity table of services with affinity, shared by all workers. Borrowed; must outlive
+	// the pipeline. NULL = affinity only by the Maglev fallback.
 	struct weir_affinity *affinity;
 };
 

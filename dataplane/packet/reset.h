@@ -17,8 +17,8 @@
 // that the NIC stripped; packet untouched).
 int weir_reset(struct rte_mbuf *m, const struct weir_descriptor *d);
 
-// Rewrite a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK with the SYN's sequence
-// number, which acknowledges no data. A client that has sent the SYN replies with an RST (RFC 9293,
-// 3.10.7.3) and retransmits the SYN; a client with an open connection ignores the ACK or repeats
-// its last ACK. Returns the same values as weir_reset.
+// Rewrite a SYN into a challenge ACK to its sender (RFC 5961, 4.2): an ACK whose acknowledgment
+// number is the SYN's sequence number, so that it acknowledges no data. A client that has sent the
+// SYN replies with an RST (RFC 9293, 3.10.7.3) and retransmits the SYN; a client with an open
+// connection ignores the ACK or repeats its last ACK. Returns the same values as weir_reset.
 int weir_reset_challenge(struct rte_mbuf *m, const struct weir_descriptor *d);

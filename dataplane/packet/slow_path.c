@@ -27,8 +27,8 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 	b->pipeline->pending.replied++;
 }
 
-// Returns whether the flow quoted by an ICMP error still belongs to the service at its address and
-// port; always true for TCP. If not, the flow is not ended, because the error may be forged.
+// Returns whether the flow that an ICMP error quotes still belongs to the service of its backend;
+// always true for TCP. If not, the flow stays, because the error may be forged.
 static bool is_valid(
 	const struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	return key->protocol != WEIR_PROTOCOL_UDP ||

@@ -2,7 +2,8 @@
 //
 // Source: the backend of new flows of a service with affinity (affinity.h). A source gets an entry
 // when its first flow begins. The entry becomes proven when a TCP connection of the source is
-// established, and is renewed when a flow of the source begins or ends.
+// established, and is renewed when a flow of the source begins, is established, or finishes with
+// FIN or RST after it was established.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once
@@ -20,9 +21,9 @@ static inline bool weir_source_has_affinity(const struct weir_selection_view *vi
 uint16_t weir_source_backend(const struct weir_pipeline *pipeline, uint16_t service,
 	uint64_t source, uint16_t *ret_stale);
 
-// Returns the backend for packets of flows without an entry: the stored backend of the source,
-// otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services. *ret_entry:
-// enum weir_source_entry.
+// Returns the backend for packets of flows that are not in the flow table: the stored backend of
+// the source, otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services.
+// *ret_entry: enum weir_source_entry.
 uint16_t weir_source_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source,
 	uint8_t *ret_entry);
@@ -36,14 +37,15 @@ static inline uint16_t weir_source_fallback_of(const struct weir_pipeline *pipel
 		weir_burst_choice_hash(pipeline, view, &d->key, d->hash), &entry);
 }
 
-// Returns whether a backend is below its limits. Takes a slot of a shared limit for the new flow,
-// like a choice of the policy.
+// Returns whether a backend is below its limits. If the limit is shared, this worker then holds a
+// slot of the limit for the new flow.
 bool weir_source_admits(struct weir_pipeline *pipeline, uint16_t service, uint16_t backend);
 
 // Stores the chosen backend of a source. Returns the backend to use, which differs from the chosen
 // backend if another worker has stored a backend for the source at the same time, or if there is no
 // room for the source. Without room, the result is the backend of the Maglev fallback, so that all
-// flows of the source still get the same backend. A backend at its limit is not used.
+// flows of the source still get the same backend. If this other backend is at its limit, the result
+// is the chosen backend.
 uint16_t weir_source_remember(struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source, uint16_t backend,
 	uint16_t stale);

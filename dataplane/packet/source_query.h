@@ -2,8 +2,8 @@
 //
 // Source query: responds to requests of control about the affinity table (mailbox.h): the entry of
 // a source, the removal of an entry, lists of entries, and the removal of the entries of a backend
-// or service. Existing flows of a removed source continue. The source is entered again when one of
-// its flows begins, becomes established, or ends after it was established (source.h).
+// or service. Existing flows of a removed source continue. The source gets an entry again when one
+// of its flows begins, becomes established, or finishes after it was established (source.h).
 //
 // Threads: one pipeline per worker; only that worker calls these functions, between bursts. Other
 // workers may use the table at the same time. The work per request is bounded: at most

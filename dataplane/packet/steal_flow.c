@@ -33,7 +33,7 @@ static void put6(struct weir_message *message, const struct weir_flow_waiting *f
 }
 
 // Put the flows of a line into the list. Returns false if the list has no room for all flows of the
-// line.
+// line, or has flows of the other family.
 static bool put_line(struct weir_message *message, uint8_t family,
 	const struct weir_flow_waiting *flows, uint32_t n) {
 	uint32_t room = family == 4 ? WEIR_WAITING_FLOWS4 : WEIR_WAITING_FLOWS6;
@@ -81,8 +81,8 @@ void weir_steal_list(
 			break;
 		}
 		family = weir_flow_walk_family(flows, line);
-		// While the table is crowded, no flow would be moved. Listing no flows saves
-		// requests to agents.
+		// While the table is crowded, workers move no flow. Listing no flows saves requests
+		// to agents.
 		if (!weir_flow_crowded(flows, family)) {
 			n = weir_flow_waiting_in(flows, line, &search, now_ns, found);
 		}

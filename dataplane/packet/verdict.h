@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Verdict: the pipeline's decision about a packet, and the reason. The pipeline writes the verdict,
-// and the caller of the pipeline carries it out (worker, weir-pcap, weir-bench).
+// and its caller (worker, weir-pcap, weir-bench) carries out the verdict.
 #pragma once
 
 #include <stdint.h>
