@@ -22,8 +22,8 @@
 
 // Returns whether the first `put` packets of the path's own queue were transmitted. Some drivers do
 // not report the last packets: up to WEIR_DEPARTURE_STEP of them may then still be in the queue.
-// Also returns true if `descriptors` packets were put into the queue since. Until then, returns
-// false if the driver does not report the states of descriptors. [worker]
+// Also returns true if at least `descriptors` packets were put into the queue after them. Before
+// that, returns false if the driver does not report the states of descriptors. [worker]
 bool weir_path_has_departed(const struct weir_path *path, uint64_t put);
 
 // Requests a confirmation from the owner of the queue, for a path with a ring. The owner confirms

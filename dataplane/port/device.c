@@ -74,7 +74,7 @@ static uint16_t mtu_max(const struct rte_eth_dev_info *info) {
 	return (uint16_t)mtu;
 }
 
-// Sets the MTU of a net_af_packet device. Raises the MTU of its interface if it is lower. The
+// Sets the MTU of a net_af_packet device. Raises the MTU of its interface if this MTU is lower. The
 // driver reports the standard Ethernet frame length as its maximum, so DPDK would reject a larger
 // MTU for the device. However, the driver accepts longer frames if they fit its framesz and the
 // interface.
@@ -218,8 +218,8 @@ static int set_up_queues(const struct weir_device_plan *plan, struct weir_buffer
 
 // --- the kernel's interface ---------------------------------------------------------------
 
-// Find the kernel's interface of the device. The interface of a net_tap port is not used, because
-// it is the other end of the link.
+// Find the kernel's interface of the device. Ignores the interface of a net_tap port, because this
+// interface is the other end of the link.
 static void find_interface(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info,
 	struct weir_device *device) {
 	char name[IF_NAMESIZE];
@@ -237,8 +237,8 @@ static void find_interface(const struct weir_device_plan *plan, const struct rte
 	device->kernel_has_copy = weir_devargs_is(&plan->devargs, "net_af_packet") ||
 				  weir_devargs_is(&plan->devargs, "net_pcap");
 	if (weir_devargs_is(&plan->devargs, "net_af_packet")) {
-		// Otherwise the driver receives what the kernel sends, and each of these frames is
-		// counted as other_mac. An error only has this effect.
+		// Otherwise the driver receives the frames that the kernel sends, and the worker
+		// drops and counts each of them as other_mac. An error has no other effect.
 		(void)weir_netdev_ignore_outgoing(ifindex);
 	}
 }
@@ -416,9 +416,9 @@ int weir_device_pair(
 	return 0;
 }
 
-// Returns whether the kernel's interface of a device has a carrier. This is checked because the
-// drivers of AF_XDP and AF_PACKET always report a link. The interface may have been renamed, so its
-// name is found by its index.
+// Returns whether the kernel's interface of a device has a carrier; true for exception devices and
+// for devices without an interface. The check is needed because the drivers of AF_XDP and AF_PACKET
+// always report a link. The interface may have been renamed, so its name is found by its index.
 static bool has_carrier(const struct weir_device *device) {
 	char name[IF_NAMESIZE];
 

@@ -54,8 +54,8 @@ int weir_device_pair(
 // Returns true if the link is up, according to the driver and the kernel.
 bool weir_device_link(const struct weir_device *device);
 
-// State of the kernel's interface of a device. Drivers do not detect that it was removed or
-// replaced.
+// State of the kernel's interface of a device. Drivers do not detect that the interface was removed
+// or replaced.
 enum weir_device_interface {
 	WEIR_INTERFACE_PRESENT, // present, or the device has no interface of the kernel
 	WEIR_INTERFACE_REMOVED,

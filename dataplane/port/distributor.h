@@ -30,8 +30,8 @@ struct rte_ring;
 
 // Maximum number of distributors: one per port, or one per queue of a device that spreads flows.
 #define WEIR_DISTRIBUTORS_MAX (WEIR_PORTS_MAX * 64)
-// Number of buckets of flows. It is so large that, even with 64 workers, the numbers of buckets per
-// worker differ by at most a sixteenth.
+// Number of buckets of flows. With up to 64 workers, the numbers of buckets per worker differ by at
+// most a sixteenth.
 #define WEIR_DISTRIBUTOR_BUCKETS 1024
 #define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
 // A queue counts as drained after this number of received packets, even if it was never empty. A
@@ -68,7 +68,7 @@ struct weir_distributor {
 	uint64_t pressed_ns; // [owner] time of the last request by weir_moves_press
 	// [owner] times of the last searches of weir_moves_press
 	uint64_t looked_ns[WEIR_WORKERS_MAX];
-	// [owner] ring[] was three quarters full after the last burst for this worker
+	// [owner] ring[] was more than three quarters full after the last burst for this worker
 	bool crowded[WEIR_WORKERS_MAX];
 	uint64_t requested
 		__attribute__((aligned(64))); // bit per victim: [victim] sets, [owner] clears

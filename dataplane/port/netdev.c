@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Makes an ioctl request about a network interface. ifr: argument and result of the request; its
-// name is set by this function. Returns 0 or negative errno.
+// Makes an ioctl request about a network interface. ifr: argument and result of the request; this
+// function sets the name in it. Returns 0 or negative errno.
 static int query(const char *interface, unsigned long request, struct ifreq *ifr) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r = 0;

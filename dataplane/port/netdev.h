@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 // Returns the number of combined queues that the interface uses now (ethtool -l), or 1 if the
-// interface does not report the number. AF_XDP can only use combined queues: an interface with
+// interface does not report combined queues. AF_XDP can only use combined queues: an interface with
 // separate receive queues, such as veth, must have only one receive queue. Returns -ENODEV if there
 // is no such interface, -EMLINK if it has several separate receive queues, or another negative
 // errno.

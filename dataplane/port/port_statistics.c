@@ -86,8 +86,8 @@ static void read_xdp(
 
 // --- extended statistics ------------------------------------------------------------------
 
-// Returns whether a statistic is per queue ("rx_q0_packets", "tx_queue_3_bytes"). Such statistics
-// are not listed, because there may be hundreds.
+// Returns whether a statistic is per queue ("rx_q0_packets", "tx_queue_3_bytes"). Statistics per
+// queue are not listed, because there may be hundreds.
 static bool is_of_queue(const char *name) {
 	return (strncmp(name, "rx_q", 4) == 0 || strncmp(name, "tx_q", 4) == 0) &&
 	       strpbrk(name, "0123456789") != NULL;

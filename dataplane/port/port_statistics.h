@@ -16,7 +16,7 @@ uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room
 
 struct weir_port_statistics {
 	uint16_t device; // DPDK's port id
-	bool counts_refused; // the device counts a packet as an error if its queue is full
+	bool counts_refused; // the device counts a packet as an error if the transmit queue is full
 	uint32_t sockets; // number of AF_XDP sockets
 	int socket[WEIR_QUEUES_MAX]; // sockets owned by the driver
 	uint32_t xstats;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Ring fill: returns the number of packets that wait in a ring between two workers. DPDK's
-// rte_ring_count is not used, because two workers write the indexes, and it reads them without
+// rte_ring_count is not used: two workers write the indexes, and rte_ring_count reads them without
 // atomic loads.
 //
 // Threads: any; the number may be outdated when the function returns.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// RSS: determines how a device spreads flows over its receive queues. The queue of a flow depends
-// on the key of the device's hash (rss_hash.h), and on its redirection table (RETA), whose index is
-// the low bits of the hash. If a device spreads flows, flows can be in buckets (moves.h) only if
-// key and RETA are known and the RETA can be set.
+// RSS: reads and sets how a device spreads flows over its receive queues. The queue of a flow
+// depends on the key of the device's hash (rss_hash.h), and on its redirection table (RETA), whose
+// index is the low bits of the hash. If a device spreads flows, flows can be in buckets (moves.h)
+// only if key and RETA are known and the RETA can be set.
 //
 // Threads: main. No worker may call these functions, because drivers wait for their device.
 #pragma once
@@ -30,9 +30,9 @@ struct weir_rss {
 	struct weir_rss_key key;
 };
 
-// Changes the configuration of a device, so that it requests RSS with this key, and the hash of
-// each packet, if the device supports these features. conf: the configuration to change. key:
-// WEIR_RSS_KEY_ROOM bytes; borrowed until the device is configured.
+// Changes the configuration of a device: requests RSS with this key, and the hash of each packet,
+// if the device supports these features. conf: the configuration to change. key: WEIR_RSS_KEY_ROOM
+// bytes; borrowed until the device is configured.
 void weir_rss_request(const struct rte_eth_dev_info *info, uint8_t *key, struct rte_eth_conf *conf);
 // Get the RSS configuration of a started device. reports: the device was configured to pass the
 // hash with each packet. info: read before the device was configured. Call before workers run,

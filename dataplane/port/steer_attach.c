@@ -23,8 +23,8 @@
 
 // --- messages -----------------------------------------------------------------------------
 
-// The log for messages of libbpf and libxdp. It is global, because the libraries pass no context to
-// their callbacks.
+// The log for messages of libbpf and libxdp. The pointer is global, because the libraries pass no
+// context to their callbacks.
 static const struct weir_log *messages;
 
 __attribute__((format(printf, 1, 0))) static int write_message(const char *format, va_list args) {

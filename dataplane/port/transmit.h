@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Transmit: how each worker sends on each device. A worker that owns a transmit queue uses its
+// Transmit: how each worker sends on each device. A worker that owns a transmit queue sends on this
 // queue. A worker without a queue puts packets into a ring to the owner of a queue.
 //
 // The owner takes only as many packets from the ring as its queue has room for. If the queue is
@@ -88,8 +88,8 @@ static inline bool weir_path_admits(const struct weir_path *path, struct rte_mbu
 	       (m->nb_segs == 1 || path->multi_segment || rte_pktmbuf_linearize(m) == 0);
 }
 
-// Send packets. Returns the number n of sent packets, which are the first n packets in pkts. The
-// caller keeps the other packets. [worker]
+// Send packets, or put them into the ring. Returns the number of these packets, which are the first
+// packets in pkts. The caller keeps the other packets. [worker]
 uint16_t weir_path_send(struct weir_path *path, struct rte_mbuf **pkts, uint16_t n);
 
 // Returns true if the first `put` packets that were put into the path's ring have been passed to
