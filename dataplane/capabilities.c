@@ -63,8 +63,8 @@ static void on_request(int signal) {
 }
 
 // Sends a thread the signal to drop its capabilities, and waits until the signal handler has run.
-// Returns 0 if it has run, or if the thread has exited; otherwise -ETIMEDOUT or another negative
-// errno.
+// Returns 0 if the handler has run, or if the thread has exited before the signal; otherwise
+// -ETIMEDOUT or another negative errno.
 static int send_request(pid_t thread) {
 	struct timespec deadline;
 

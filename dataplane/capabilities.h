@@ -8,8 +8,8 @@
 // kept only if a device belongs to the kernel: without this capability the process could not detach
 // the steer program or stop a tap at exit.
 //
-// Threads: called by main. Each thread has its own capabilities, and DPDK has already created
-// threads. Therefore main sends a signal to each other thread that has too many capabilities, and
+// Threads: called by main. Each thread has its own capabilities, and DPDK creates threads before
+// the call. Therefore main sends a signal to each other thread that has too many capabilities, and
 // the signal handler drops the capabilities of the thread.
 #pragma once
 

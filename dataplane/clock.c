@@ -24,8 +24,7 @@ void weir_clock_correct(struct weir_clock *clock, uint64_t cycles) {
 	uint64_t elapsed = cycles - clock->base_cycles;
 	uint64_t last_ns = clock->base_ns;
 
-	// The clock must not go backwards. Workers read it only until one period after the base
-	// (weir_clock_due).
+	// The clock must not go backwards. Workers use a base only for one period (weir_clock_due).
 	if (elapsed > clock->period_cycles) {
 		elapsed = clock->period_cycles;
 	}

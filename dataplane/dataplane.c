@@ -97,7 +97,7 @@ static int prepare_steering(struct weir_dataplane *dataplane, uint32_t d) {
 	}
 	ifindex = if_nametoindex(plan->interface);
 	if (ifindex == 0) {
-		// The interface does not exist. Opening the device reports a more detailed error.
+		// The interface does not exist. weir_device_open reports a more detailed error.
 		return 0;
 	}
 	r = weir_steer_claim(ifindex, plan->interface, why, sizeof(why));
@@ -372,9 +372,9 @@ static int add_device_sources(struct weir_dataplane *dataplane, const struct wei
 	return r;
 }
 
-// Connects each worker to the next worker by a ring, for offered packets (offer.h): a packet whose
-// flow is not in the flow table of its worker is offered to each worker in turn, until a worker has
-// the flow. The rings are needed only if a NIC spreads flows and flows are not in buckets.
+// Connects each worker to the next worker by a ring, for offered packets (offer.h): workers pass an
+// ICMP error or a fragment to each other, until a worker has the flow of the packet. Creates rings
+// only if a NIC spreads flows and flows are not in buckets.
 static int connect_peers(struct weir_dataplane *dataplane) {
 	uint32_t workers = dataplane->workers, spreading = 0;
 	int r = 0;

@@ -47,8 +47,8 @@ _Static_assert(WEIR_QUEUES_MAX <= WEIR_DISTRIBUTORS_MAX / WEIR_PORTS_MAX,
 	"there must be enough distributors for all queues of all ports");
 
 // Returns WEIR_BUCKETING_YES if flows are assigned to buckets, otherwise the reason why they are
-// not. may_share: the workers can share one flow memory (pipeline_parts.h); if not, the reason is
-// UNKNOWN.
+// not. may_share: the workers can share one flow memory (pipeline_parts.h); if nothing else
+// prevents buckets, false gives the reason UNKNOWN.
 enum weir_bucketing weir_distribution_bucketing(
 	const struct weir_distributed_port *port, uint32_t ports, uint32_t workers, bool may_share);
 // Returns the RSS key of the first port with by_queue, or NULL. If flows are in buckets, all of
@@ -62,7 +62,7 @@ const struct weir_rss_key *weir_distribution_key(
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
 // Returns the queue of the port to which the RETA maps the buckets of a worker. If the worker polls
-// a queue of the port, returns this queue. workers: number of workers.
+// queues of the port, returns the first of them. workers: number of workers.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);
 // Returns the worker that polls a queue of a port. workers: number of workers.

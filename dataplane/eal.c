@@ -64,7 +64,7 @@ void weir_eal_arguments_free(char **arguments) {
 
 // Returns true if a thread of this process can run on a CPU. ours: the CPUs in the affinity of the
 // process, which the function restores. The CPU may be outside the affinity of the process: systemd
-// leaves out CPUs that the kernel isolates (isolcpus), but such CPUs are meant for workers.
+// leaves out CPUs that the kernel isolates (isolcpus), but isolated CPUs are meant for workers.
 static bool may_use(uint16_t cpu, const cpu_set_t *ours) {
 	cpu_set_t one;
 	bool may;

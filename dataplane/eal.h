@@ -2,9 +2,8 @@
 //
 // EAL: makes DPDK's arguments from the configuration, and starts and stops DPDK.
 //
-// The main thread is lcore 0; it can run on every CPU of the affinity that the process had at its
-// start, and mostly sleeps. Worker w is lcore w + 1, pinned to workers.cores[w]; several workers
-// may share a CPU.
+// The main thread is lcore 0; it can run on every CPU in the affinity that the process had at its
+// start. Worker w is lcore w + 1, pinned to workers.cores[w]; several workers may share a CPU.
 //
 // Threads: main.
 #pragma once
@@ -38,7 +37,8 @@ void weir_eal_arguments_free(char **arguments); // NULL is allowed
 // Start DPDK; the arguments must stay valid while DPDK runs. Returns 0 or negative errno with one
 // line in why (DPDK logs the details).
 int weir_eal_init(int count, char **arguments, char *why, size_t why_bytes);
-// Stops DPDK, and removes DPDK's telemetry socket and, if then empty, its run-time directory.
+// Stops DPDK, and removes DPDK's telemetry socket and then DPDK's run-time directory, if this
+// directory is empty.
 void weir_eal_fini(void);
 
 // Returns the lcore of a worker.

@@ -95,8 +95,8 @@ static bool take_signal(const struct context *context) {
 	return false;
 }
 
-// Logs how many processes were refused. At most one line is logged per minute, because any local
-// process can try to attach any number of times.
+// Logs how many attempts to attach were refused. Logs at most one line per minute, because any
+// local process can try to attach any number of times.
 static void log_refusals(struct context *context) {
 	uint64_t now = weir_monotonic_ms();
 	struct weir_handover_refusals refusals;
@@ -241,7 +241,7 @@ static bool stops(void *context) {
 }
 
 // Ends the process when a SIGTERM or SIGINT arrives while DPDK starts. Only the hand-over socket
-// must be closed; the next process removes the files of DPDK, as after a crash.
+// must be closed; the next weir-dataplane removes the files of DPDK, as after a crash.
 static void end_early(void *argument) {
 	struct context *context = argument;
 
@@ -388,8 +388,8 @@ static int listen_with_retries(
 	return r;
 }
 
-// Creates the run directory, and opens the hand-over socket in it. Call before DPDK starts: the
-// call fails if another dataplane uses this run directory.
+// Creates the run directory, and opens the hand-over socket in the directory. Call before DPDK
+// starts: the call fails if another dataplane uses this run directory.
 static int listen_for_control(struct context *context) {
 	struct weir_handover_params params = context->handover;
 	const char *run_dir = params.run_dir;
@@ -444,7 +444,7 @@ static int run(struct context *context) {
 	if (r < 0) {
 		goto close_signals;
 	}
-	// A killed weir-dataplane may have left the file.
+	// A killed weir-dataplane may have left the file with its running configuration.
 	weir_config_running_remove(context->handover.run_dir);
 	r = plan(context);
 	if (r == 0) {

@@ -173,7 +173,8 @@ static inline bool weir_mover_is_taking(const struct weir_mover *mover) {
 // Hold the packets that belong to the bucket that is moving to this worker. Call only if
 // weir_mover_is_taking. n: at most WEIR_BURST. Other packets stay in pkts, in order. Returns the
 // number of packets that stay. *ret_refused: number of packets of the bucket that were not held
-// because the queue is full. These packets are at the end of pkts, and the caller drops them.
+// because the queue is full. In pkts, these packets follow the packets that stay; the caller drops
+// them.
 uint16_t weir_mover_hold(struct weir_mover *mover, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint16_t *ret_refused);
 
@@ -199,9 +200,9 @@ static inline bool weir_mover_is_shifting(const struct weir_mover *mover) {
 // Relieves a worker, the victim, whose ring is nearly full. pkts: n packets that the distributor is
 // about to put into the ring of the victim. Finds the bucket with the most of these packets, and
 // the worker with the shortest ring of this distributor. Requests that the victim gives the bucket
-// to the worker with the shortest ring. Makes no request if this ring is more than a quarter full,
-// or if the victim has not answered an earlier request. A bucket with more than half of the packets
-// is not moved, because it would also fill the other ring.
+// to the worker with the shortest ring. Makes no request if the shortest ring is more than a
+// quarter full, or if the victim has not answered an earlier request. A bucket with more than half
+// of the packets stays, because it would also fill the other ring.
 //
 // Packets must carry their bucket (distributor.h). For each crowded worker, at most one search is
 // made per WEIR_URGENT_NS, and none within WEIR_URGENT_NS after a request of this distributor.

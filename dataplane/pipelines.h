@@ -40,8 +40,8 @@ struct weir_pipelines {
 	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX];
 };
 
-// Returns whether the workers of this configuration can share one flow memory if distributors
-// spread the packets of all ports: there are several workers, and their flows fit in one memory.
+// Returns whether the workers of this configuration can share one flow memory: there are several
+// workers, and their flows fit in one memory.
 bool weir_pipelines_may_share(const struct weir_config *config);
 // Returns the size in bytes of the flow tables of all workers, with their flow memory. bucketed:
 // the workers share one flow memory.
@@ -52,5 +52,5 @@ uint64_t weir_pipelines_flow_bytes(const struct weir_config *config, bool bucket
 // usually names the configuration key to lower.
 int weir_pipelines_create(const struct weir_pipelines_params *params, struct weir_pipelines *ret);
 void weir_pipelines_free(struct weir_pipelines *pipelines);
-// Free the pipelines at the end of the process. Memory from DPDK is left to the kernel.
+// Free the pipelines at the end of the process. The kernel frees the memory from DPDK.
 void weir_pipelines_abandon(struct weir_pipelines *pipelines);

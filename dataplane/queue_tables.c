@@ -110,9 +110,8 @@ static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e
 	       weir_distribution_receiver(port, workers, table->queue[e]) != worker;
 }
 
-// Finds the next RETA entry to change, and the queue to set in it. The search starts after the
-// entry of the last shift, and continues with the other ports. Returns false if there is no such
-// entry.
+// Finds the next RETA entry to change, and its new queue. The search starts after the entry of the
+// last shift, and continues with the other ports. Returns false if no entry must be changed.
 static bool find(struct weir_queue_tables *tables, uint64_t now_ns, uint16_t *ret_queue) {
 	const struct weir_spreading *spreading = tables->spreading;
 
@@ -239,8 +238,8 @@ static void log_differences(
 	table->changed = others > 0;
 }
 
-// Sets the entries that have queues which are not used, so that their packets are lost, to used
-// queues. Needs no shift: none of their packets is on its way to a worker.
+// Sets entries with unused queues, whose packets are lost, to used queues. Needs no shift, because
+// none of these packets is on its way to a worker.
 static void leave_unused_queues(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	const struct weir_distributed_port *port = &spreading->port[p];

@@ -50,6 +50,6 @@ int weir_queue_tables_create(const struct weir_spreading *spreading,
 	const struct weir_log *log, struct weir_queue_tables **ret);
 void weir_queue_tables_free(struct weir_queue_tables *tables); // NULL is allowed
 
-// Read the RETAs if this is due, and update at most 8 entries. Call about every 100 ms. NULL is
+// Read the RETAs if this is due, and begin at most 8 shifts. Call about every 100 ms. NULL is
 // allowed.
 void weir_queue_tables_turn(struct weir_queue_tables *tables, uint64_t now_ns);

@@ -74,8 +74,8 @@ static void answer(struct weir_mover *mover) {
 	set_state(shift, WEIR_SHIFT_REFUSED);
 }
 
-// Returns true if this worker has taken from its rings all packets that the other queues had
-// received.
+// Returns true if all senders have recorded their ends, and this worker has taken all packets
+// before these ends from its rings.
 static bool is_drained(const struct weir_mover *mover) {
 	const struct weir_shift *shift = &mover->moves->shift;
 

@@ -3,8 +3,8 @@
 // Shift: after buckets have moved, updates the RSS redirection table (RETA) of a device that
 // spreads flows (rss.h) without reordering packets. Packets of the buckets then arrive at the queue
 // of their new owner. Before the update, and if the update fails, the distributor of the previous
-// queue passes the packets to the owner through a ring. The only purpose of a shift is to save this
-// cost.
+// queue passes the packets to the owner through a ring. The only purpose of a shift is to save the
+// cost of the ring.
 //
 // All buckets with the same low bits belong to one entry of the RETA. The worker of these buckets,
 // the *owner*, polls the new queue. The workers that poll the other queues of the port are the

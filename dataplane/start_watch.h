@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Start watch: a thread that watches a descriptor while the main thread is in a call that cannot be
-// interrupted. DPDK allocates all huge pages in one call, which takes seconds.
+// Start watch: a thread that watches a descriptor while the main thread is in a long call that does
+// not return early. DPDK allocates all huge pages in one call, which takes seconds.
 //
 // Threads: begin and end are called by the main thread, outside the packet path. Between begin and
 // end, a separate thread calls on_readable.

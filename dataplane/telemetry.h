@@ -11,7 +11,7 @@
 //
 // From DPDK 23.03 on, /eal/lcore/usage and /eal/lcore/info report the cycles in which a worker
 // processed packets, and its total cycles. (The CPU usage does not show the load, because a poll
-// loop always uses 100 %.)
+// loop without pauses uses 100 %.)
 //
 // Threads: main. The commands run in DPDK's threads, and only read counters in the segment.
 #pragma once

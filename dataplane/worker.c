@@ -313,8 +313,8 @@ int weir_worker_add_source(struct weir_worker *worker, const struct weir_source 
 	if (worker->sources == WEIR_SOURCES_MAX) {
 		return -ENOSPC;
 	}
-	// Another worker fills the ring. Workers make no system calls, so it cannot wake this
-	// worker.
+	// Another worker fills the ring. Workers make no system calls, so the other worker cannot
+	// wake this worker.
 	worker->idle.not_woken |= source->ring != NULL;
 	worker->source[worker->sources++] = *source;
 	return 0;

@@ -33,7 +33,7 @@
 enum weir_source_kind {
 	WEIR_SOURCE_QUEUE, // a port's receive queue, for this worker's pipeline
 	WEIR_SOURCE_SHARED, // a port's receive queue that the distributor spreads
-	WEIR_SOURCE_HANDED, // ring from the worker that owns a shared queue
+	WEIR_SOURCE_HANDED, // ring from the worker that polls a shared queue
 	// Ring from another worker, for packets whose flow is not in that worker's flow table
 	WEIR_SOURCE_OFFERED,
 	WEIR_SOURCE_KERNEL, // an exception device: packets from the kernel to send on the port

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Idle modes `yield` and `sleep`: after iterations without work, when no packet is waiting, the
-// worker yields its CPU. These system calls are exceptions to guarantee S1
-// (docs/design/architecture.md).
+// Idle modes `yield` and `sleep`: after iterations without packets, the worker yields its CPU.
+// These system calls are exceptions to guarantee S1 (docs/design/architecture.md).
 //
 // With `yield` the worker sleeps for at most a tenth of a millisecond at a time. With `sleep` the
 // worker waits in epoll until a queue has a packet, but for at most a millisecond. This limit is
@@ -46,9 +45,9 @@ void weir_idle_fini(struct weir_idle *idle) {
 // --- what wakes a worker --------------------------------------------------------------------
 
 // Makes the AF_XDP sockets of a device wake the worker: the driver has no interrupts, but its
-// sockets can be polled. It is not known which socket belongs to the queue. Therefore all sockets
-// are polled, and packets of other queues wake the worker although it need not poll them. Returns
-// false if the device has no AF_XDP sockets, or if a socket cannot be polled.
+// sockets can be polled. The driver does not report which socket belongs to the queue. Therefore
+// the worker waits for all sockets, and packets of queues that it does not poll also wake it.
+// Returns false if the device has no AF_XDP sockets, or if a socket cannot be polled.
 static bool watch_sockets(struct weir_idle *idle, const struct weir_device *device) {
 	struct epoll_event event = {.events = EPOLLIN};
 

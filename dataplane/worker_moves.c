@@ -62,8 +62,8 @@ static void count_cycles(struct weir_worker *worker, uint64_t since) {
 
 // Returns whether a move no longer waits for a device. This is the case if this move has waited
 // until until_ns and the device accepts no packet, or if an earlier move has stopped waiting and
-// the device has sent no packet since. If the worker that owns the queue makes no progress, a move
-// always waits.
+// the device has sent no packet since. A device does not become stuck while the worker that owns
+// its queue makes no progress: a move then waits.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
 
@@ -93,9 +93,9 @@ static bool have_room(struct weir_worker *worker, uint64_t until_ns) {
 // --- the thief --------------------------------------------------------------------------------
 
 // Processes some of the held packets. until_ns: the time after which the packets no longer wait for
-// room in transmit rings. Processes as many packets as weir_hold_due allows in this iteration, and
-// only while the transmit rings have room, so that neither the worker's sources nor its transmit
-// rings overflow.
+// room in rings to devices that accept no packet. Processes as many packets as weir_hold_due allows
+// in this iteration, and only while the transmit rings have room, so that neither the worker's
+// sources nor its transmit rings overflow.
 static void process_held(struct weir_worker *worker, struct weir_hold *hold, uint64_t until_ns) {
 	struct rte_mbuf *pkts[WEIR_BURST];
 	uint32_t due = weir_hold_due(hold);

@@ -14,7 +14,7 @@
 #include "segment.h"
 #include "worker.h"
 
-// Packets of a burst that go to one device, with the indexes of their verdicts.
+// Packets of a burst that go to one device, with pointers to their verdicts, or to one worker.
 struct batch {
 	uint16_t count;
 	struct rte_mbuf *pkts[WEIR_BURST];
@@ -40,7 +40,7 @@ struct leaving {
 	uint64_t put; // total number of packets put into the path before the release
 	bool given; // all of these packets were passed to the device
 	bool departed; // all of these packets have left the device, according to its driver
-	uint64_t until_ns; // when the wait for transmission ends
+	uint64_t until_ns; // time at which the wait for transmission ends
 };
 
 struct weir_worker {
@@ -71,11 +71,12 @@ struct weir_worker {
 	// The part that is being released.
 	struct {
 		bool begun, done;
-		uint64_t until_ns; // when the wait for packets in rings ends
+		uint64_t until_ns; // time at which the wait for packets in rings ends
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
-	uint64_t held_until_ns; // when held packets no longer wait for room in transmit rings
-	uint64_t shift_until_ns; // when held packets of shifting buckets no longer wait
+	uint64_t held_until_ns; // time after which held packets do not wait for stuck devices
+	// time after which held packets of shifting buckets do not wait for stuck devices
+	uint64_t shift_until_ns;
 	// 1 + number of packets of the path that a device had sent when a move stopped waiting for
 	// the device; 0 = no move has stopped waiting.
 	uint64_t given_up[WEIR_DEVICES_MAX];
@@ -85,7 +86,7 @@ struct weir_worker {
 
 // --- counting -----------------------------------------------------------------------------
 
-// Count received packets that are not passed to the pipeline, which counts all others.
+// Count received packets that this worker does not pass to its pipeline, which counts all others.
 static inline void weir_worker_count_received(
 	struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
 	weir_counter_add(&worker->counters->rx_packets, packets);
@@ -167,7 +168,7 @@ uint16_t weir_worker_hold_slow(
 
 // Hold packets of a bucket that is moving to this worker. pkts: n packets taken from a ring, or
 // from this worker's queue. Returns how many packets may be processed now; they are the first
-// packets in pkts. The other packets are held, or dropped if the queue is full.
+// packets in pkts. Holds the other packets, or drops them if the hold queue is full.
 static inline uint16_t weir_worker_hold(
 	struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n, uint8_t in_port) {
 	return likely(worker->mover == NULL || !weir_mover_is_taking(worker->mover))
@@ -182,7 +183,7 @@ uint16_t weir_worker_hold_shift_slow(struct weir_worker *worker,
 
 // Hold packets of buckets that shift to the queue of a distributor. pkts: n packets of this worker,
 // received from this queue. Returns how many packets may be processed now; they are the first
-// packets in pkts. The other packets are held, or dropped if the queue is full.
+// packets in pkts. Holds the other packets, or drops them if the hold queue is full.
 static inline uint16_t weir_worker_hold_shift(struct weir_worker *worker,
 	const struct weir_distributor *distributor, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port) {

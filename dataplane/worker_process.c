@@ -44,8 +44,8 @@ static uint8_t device_of(
 						   : WEIR_NO_DEVICE;
 }
 
-// Frees a packet for the kernel whose port has no exception device. The packet is counted as
-// dropped, unless the kernel has its own copy of the packet.
+// Frees a packet for the kernel whose port has no exception device. Counts the packet as dropped,
+// unless the kernel has its own copy of the packet.
 static void no_way_to_kernel(struct weir_worker *worker, struct rte_mbuf *m,
 	const struct weir_verdict *verdict, uint8_t in_port) {
 	if (worker->ports[in_port].kernel_has_copy) {
