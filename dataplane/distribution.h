@@ -28,7 +28,7 @@ struct weir_distributed_port {
 	uint32_t owner;
 	uint16_t queues; // number of queues over which the device spreads packets
 	uint16_t table_entries; // number of entries of the device's RETA
-	bool table_stays; // the RETA cannot be changed while the device runs
+	bool table_stays; // a change of the RETA would restart the device
 	const struct weir_rss_key *key; // RSS key of the device; borrowed
 	int socket; // NUMA node of the device
 };

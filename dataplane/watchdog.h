@@ -11,7 +11,7 @@
 #include "log.h"
 #include "segment.h"
 
-#define WEIR_WATCHDOG_LIMIT_MS 1000 // a worker with an unchanged heartbeat for longer is stalled
+#define WEIR_WATCHDOG_LIMIT_MS 1000 // time without a new heartbeat after which a worker is stalled
 
 struct weir_watchdog {
 	const struct weir_segment *segment;

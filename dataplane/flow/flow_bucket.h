@@ -186,7 +186,7 @@ struct weir_flow_table {
 	uint64_t stamped; // time of stamps and now, in units of 2^WEIR_FLOW_STAMP_SHIFT ns
 	uint64_t swept_ns;
 	uint64_t evicted; // number of evicted half-open flows
-	uint64_t idle_evicted; // number of other flows evicted because the table was full
+	uint64_t idle_evicted; // number of other flows evicted to make room
 	uint32_t idle_searches; // failed searches still allowed until the stamps are computed again
 	struct weir_flow_owned owned;
 	struct weir_flow_memory *memory;

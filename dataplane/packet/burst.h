@@ -72,7 +72,7 @@ struct weir_pipeline {
 	// Number of workers that may have a flow, including this worker (offer.h). 0 = no packet is
 	// offered.
 	uint32_t offer_workers;
-	bool offered; // the packets of this burst were offered by another worker
+	bool offered; // another worker has offered the packets of this burst
 	bool ipv6; // the next burst is probably IPv6
 	bool by_rss; // packets carry the part of their flow, computed from an RSS hash
 	struct weir_share_counters *service_counters; // counters of this worker, in the segment
@@ -114,7 +114,7 @@ struct weir_burst {
 	uint8_t forward_count;
 	uint8_t fragment_count;
 	uint8_t others[WEIR_BURST]; // packets that are neither valid TCP nor valid UDP
-	uint8_t misses[WEIR_BURST]; // packets whose flows the fast lookup did not find
+	uint8_t misses[WEIR_BURST]; // packets that the fast lookup did not complete
 	uint8_t forwards[WEIR_BURST]; // packets without a summary whose backend is chosen
 };
 

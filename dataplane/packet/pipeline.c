@@ -609,7 +609,7 @@ __rte_noinline void weir_pipeline_undelivered(struct weir_pipeline *pipeline,
 	case WEIR_ACTION_KERNEL:
 		pipeline->pending.to_kernel--;
 		break;
-	case WEIR_ACTION_OFFER: // counted by the caller when the packet is handed over
+	case WEIR_ACTION_OFFER: // not counted yet: the caller counts packets that it hands over
 		break;
 	case WEIR_ACTION_DROP:
 		return;

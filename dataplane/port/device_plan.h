@@ -17,7 +17,7 @@
 #define WEIR_QUEUES_MAX 64 // maximum number of queues of one device
 #define WEIR_POOLS_MAX 4 // maximum number of sizes of packet buffers
 #define WEIR_INTERFACE_BYTES 16
-#define WEIR_TX_RING 1024 // packets that wait for the worker that owns a transmit queue
+#define WEIR_TX_RING 1024 // size of a ring to the owner of a transmit queue, in packets
 
 struct weir_device_plan {
 	struct weir_devargs devargs;

@@ -33,7 +33,7 @@ struct rte_ring;
 // Number of buckets of flows. With up to 64 workers, the numbers of buckets per worker differ by at
 // most a sixteenth.
 #define WEIR_DISTRIBUTOR_BUCKETS 1024
-#define WEIR_DISTRIBUTOR_RING 1024 // packets that wait for one worker
+#define WEIR_DISTRIBUTOR_RING 1024 // size of the ring to one worker, in packets
 // A queue counts as drained after this number of received packets, even if it was never empty. A
 // device stores fewer packets than this for a queue, in its descriptors and its own buffers.
 #define WEIR_DISTRIBUTOR_DRAIN 16384u

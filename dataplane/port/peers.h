@@ -13,7 +13,7 @@
 
 struct rte_ring;
 
-#define WEIR_PEER_RING 512 // packets that wait for one worker
+#define WEIR_PEER_RING 512 // size of the ring to one worker, in packets
 
 struct weir_peers {
 	uint32_t workers;

@@ -32,7 +32,7 @@ struct rte_ring;
 // Packets that the owner of a queue has taken from another worker's ring and has not sent yet.
 struct weir_outlet {
 	struct rte_ring *ring;
-	struct weir_path *own; // path of the owner, through its queue
+	struct weir_path *own; // path of the owner of the queue
 	uint16_t first; // index of the first waiting packet in pkts[]
 	uint16_t waiting;
 	uint64_t sent; // total number of sent packets; read by workers that put into the ring
