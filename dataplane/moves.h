@@ -68,7 +68,7 @@ struct weir_move {
 	struct weir_flow_parcel *parcel; // used by the worker that writes the state next; borrowed
 } __attribute__((aligned(64)));
 
-// The state of one worker that moves of buckets need: as a victim and as a thief.
+// The state of one worker for moves of buckets, as victim and as thief.
 struct weir_mover {
 	// 0 = none, otherwise 1 + index of the victim; [victim] sets it, [worker] clears it
 	uint64_t taking;

@@ -25,7 +25,7 @@ struct weir_queue_table {
 	bool changed; // the last reading found an external change
 	uint64_t ready_ns; // earliest time of the next change
 	uint64_t read_ns; // time when the RETA was last read
-	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // queue of each entry, as set or read
+	uint16_t queue[WEIR_RSS_ENTRIES_MAX]; // last known queue of each entry
 	// 1 + index of the worker that owns all buckets of the entry; 0 = several workers
 	uint8_t worker[WEIR_RSS_ENTRIES_MAX];
 	uint64_t since_ns[WEIR_RSS_ENTRIES_MAX]; // time of the last change of `worker`

@@ -96,8 +96,8 @@ void weir_shift_drain(struct weir_moves *moves);
 uint16_t weir_mover_hold_shift(struct weir_mover *mover, const struct weir_distributor *distributor,
 	struct rte_mbuf **pkts, uint16_t n, uint8_t in_port, uint16_t *ret_refused);
 // Do a step of the shift to this worker. Call between bursts, once per iteration, only if
-// weir_mover_is_shifting. Returns the queue of held packets, of which weir_hold_due may be
-// processed in this iteration, or NULL.
+// weir_mover_is_shifting. Returns the queue of held packets if some of them may be processed in
+// this iteration (at most weir_hold_due), otherwise NULL.
 struct weir_hold *weir_mover_shift(struct weir_mover *mover);
 // Call after held packets were processed, only if weir_mover_shift has returned their queue: ends
 // the shift if no held packet is left.

@@ -42,8 +42,8 @@ enum weir_source_kind {
 struct weir_source {
 	uint8_t kind; // enum weir_source_kind
 	uint8_t port; // index of the port of the packets; unused by WEIR_SOURCE_OFFERED
-	uint16_t device; // DPDK's port id; like queue, unused by sources with a ring
-	uint16_t queue;
+	uint16_t device; // DPDK's port id; unused by sources with a ring
+	uint16_t queue; // unused by sources with a ring
 	struct rte_ring *ring; // WEIR_SOURCE_HANDED, WEIR_SOURCE_OFFERED
 	struct weir_distributor *distributor; // WEIR_SOURCE_SHARED, WEIR_SOURCE_HANDED
 };

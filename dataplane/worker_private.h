@@ -65,13 +65,13 @@ struct weir_worker {
 	struct weir_outlet *outlet[WEIR_DEVICES_MAX * WEIR_WORKERS_MAX];
 	struct weir_verdict verdicts[WEIR_BURST];
 	struct rte_ring *next; // ring to the next worker; NULL = no packet is offered
-	struct weir_moves *moves; // NULL, like mover, if flows are not in buckets
-	struct weir_mover *mover;
+	struct weir_moves *moves; // NULL if flows are not in buckets
+	struct weir_mover *mover; // NULL if flows are not in buckets
 	struct weir_steal_counters *steals;
 	// The part that is being released.
 	struct {
 		bool begun, done;
-		uint64_t until_ns; // time at which the wait for packets in rings ends
+		uint64_t until_ns; // time after which the move does not wait for stuck devices
 		struct leaving leaving[WEIR_DEVICES_MAX];
 	} release;
 	uint64_t held_until_ns; // time after which held packets do not wait for stuck devices

@@ -263,10 +263,10 @@ static void adopt_bucket(struct weir_flow_table *table, struct weir_flow_parcel 
 			weir_flow_slot_lose(table, &place, now_ns);
 		}
 	}
-	// End expired flows now: the sweep of the previous worker may not have reached the bucket,
-	// and the sweep of this worker may have passed it.
+	// End expired flows now: perhaps the sweep of the previous worker has not reached the
+	// bucket, and the sweep of this worker reaches it late.
 	weir_flow_bucket_expire(table, spot->ipv6, spot->bucket, now_ns);
-	// The previous worker may not yet have loaded the service tables that this worker uses.
+	// Perhaps the previous worker has not loaded the service tables that this worker uses.
 	weir_flow_bucket_recheck(table, spot->ipv6, spot->bucket, now_ns);
 	if (table->measuring) {
 		weir_flow_starts_clear(table, spot->ipv6, spot->bucket, now_ns);

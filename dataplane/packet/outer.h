@@ -35,13 +35,13 @@ enum weir_outer_kind {
 // Two cache lines; an outer IPv4 header without a tail needs only the first.
 struct weir_outer {
 	struct weir_verdict verdict; // verdict for a packet of a known flow to this backend
-	uint16_t source_low; // IPv4: low half of the source address, as in memory
+	uint16_t source_low; // IPv4: low half of the source address, in network order
 	uint16_t source_mask; // bits that come from the flow hash; 0 in source_low
 	// Maximum length of an inner packet, in bytes. 0 = the backend is down or cannot be used:
 	// slow_path.c handles all of its packets.
 	uint16_t inner_max;
-	// IPv4: folded sum of the header's 16-bit words, as in memory, except the first word, the
-	// length, and, without a tail, the word with TTL and protocol.
+	// IPv4: folded sum of the header's 16-bit words, in network order, except the first word,
+	// the length, and, without a tail, the word with TTL and protocol.
 	uint16_t checksum;
 	uint8_t header_bytes; // length of all headers
 	uint8_t kind; // enum weir_outer_kind

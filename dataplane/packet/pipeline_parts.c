@@ -57,7 +57,7 @@ static void take_flows(
 	uint16_t service = (uint16_t)tally->label;
 
 	// The owner of the backend differs if this worker has not read the row of a new backend
-	// yet. Set the owner, as when a flow begins.
+	// yet. Set the owner, as flow_started does when a flow begins.
 	if (pipeline->owner[backend] != service) {
 		weir_new_flow_owner(pipeline, backend, service);
 	}

@@ -38,11 +38,10 @@ static unsigned int node_of(int socket) {
 	return socket >= 0 && socket < WEIR_NODES_MAX ? (unsigned int)socket : 0;
 }
 
-// Creates a pool as rte_pktmbuf_pool_create does, but with packed buffers, which may cross pages.
-// Packed buffers work if DPDK uses virtual addresses, as for all virtual devices. Without packing,
-// each buffer would use a page of 4 KiB. In addition, net_af_xdp expects packed buffers: it would
-// register only some of the buffers with the kernel, and packets in the other buffers would be
-// lost.
+// Creates a pool as rte_pktmbuf_pool_create does. If DPDK uses virtual addresses (always, without
+// PCI devices), the buffers are packed and may cross pages. Without packing, each buffer would use
+// a page of 4 KiB. In addition, net_af_xdp expects packed buffers: otherwise it would register only
+// some of the buffers with the kernel, and packets in the other buffers would be lost.
 static struct rte_mempool *create_pool(
 	const char *name, uint32_t buffers, uint16_t room, int node) {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};
