@@ -11,9 +11,10 @@
 struct rte_mbuf;
 struct weir_pipeline;
 
-// Returns the hash that determines the worker of a packet (software distributor). Never fails: a
-// packet without a flow gets 0. ICMP errors get the hash of the flow in the quoted packet. Headers
-// that continue in other segments are copied into the first segment.
+// Returns the hash from which weir_pipeline_distribute computes the part of a packet if parts do
+// not come from RSS hashes; without a fragment table. Never fails: a packet without a flow gets 0.
+// ICMP errors get the hash of the flow in the quoted packet. Headers that continue in other
+// segments are copied into the first segment.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);
 // Returns the part (below WEIR_FLOW_PARTS) to which a packet belongs. All packets of a flow, its
 // fragments, and ICMP errors about the flow belong to one part, except a later fragment that

@@ -8,8 +8,8 @@
 
 #include "burst.h"
 
-// Processes the packets in b->misses, from index `from` on: SYNs, packets whose flow is not in
-// the table, and later packets of the same flows. Looks up each flow once more. If the flow is
+// Processes the packets in b->misses, from index `from` on: SYNs, packets whose flow is not in the
+// table, and later packets that need the slow lookup. Looks up each flow once more. If the flow is
 // not found, chooses a backend and inserts the flow. Stops after a SYN of a known flow.
 //
 // *ret_known: the flow of this SYN; negative if there was no such SYN. Returns the index of the
