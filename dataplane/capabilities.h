@@ -15,8 +15,8 @@
 
 #include <stdbool.h>
 
-// Prevent programs started by this process from gaining capabilities. Called first in main, so that
-// all threads inherit the setting. Returns 0 or negative errno.
+// Prevent programs started by this process from gaining capabilities. Call before any other thread
+// exists, so that all threads inherit the setting. Returns 0 or negative errno.
 int weir_capabilities_freeze(void);
 
 // Drop all capabilities of all threads. keep_net_admin: keep CAP_NET_ADMIN, except in the

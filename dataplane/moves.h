@@ -30,7 +30,7 @@
 // of the model.
 //   M1 no packet of a bucket is processed by a worker that does not have the bucket's part
 //   M2 packets of a flow are processed in the order in which their port received them
-//   M3 no packet is lost except packets refused by a full hold queue, which are counted
+//   M3 a move loses no packet, except packets that a full hold queue refuses, which are counted
 //   M4 every move that has begun ends, and then the thief is the owner; a refused request has no
 //      effect
 //
@@ -112,8 +112,8 @@ struct weir_moves {
 
 // Create the data for moves. The initial owners of the buckets are read from the distributors,
 // which must agree. Returns 0, -EINVAL (fewer than two or more than WEIR_WORKERS_MAX workers, no
-// distributor or more than WEIR_DISTRIBUTORS_MAX, a distributor that is NULL or has a wrong number,
-// distributors that do not agree), -ENOMEM. [set-up]
+// distributor or more than WEIR_DISTRIBUTORS_MAX, a distributor that is NULL or has a wrong number
+// or number of workers, distributors that do not agree), -ENOMEM. [set-up]
 int weir_moves_create(const struct weir_moves_params *params, struct weir_moves **ret);
 void weir_moves_free(struct weir_moves *moves); // also frees held packets; NULL is allowed
 

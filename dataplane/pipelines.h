@@ -36,7 +36,7 @@ struct weir_pipelines {
 	struct weir_flow_memory *flows; // NULL = the dataplane is not bucketed
 	struct weir_affinity *affinity; // shared by all workers; NULL = none
 	struct weir_pipeline *pipeline[WEIR_WORKERS_MAX];
-	// If bucketed: for parts that a worker gives to another worker
+	// If bucketed: parcel of each worker, for a part that the worker gives to another worker
 	struct weir_flow_parcel *parcel[WEIR_WORKERS_MAX];
 };
 

@@ -14,7 +14,7 @@
 //      one of the buckets is moving to another worker. Otherwise the owner *holds* packets of the
 //      buckets that arrive at the new queue, and processes packets that arrive through the senders'
 //      rings. Meanwhile the owner gives none of the buckets to another worker.
-//   2. main updates the RETA. Then it waits long enough for packets that are on their way to the
+//   2. main updates the RETA. Then main waits long enough for packets that are on their way to the
 //      previous queue to arrive there.
 //   3. weir_shift_drain [main]: each sender polls until its queue is empty, or until it has
 //      received more packets than a device can store. Then the sender records the *end*: the total
@@ -76,11 +76,11 @@ static inline bool weir_shift_has(const struct weir_shift *shift, uint32_t bucke
 
 enum weir_shift_state weir_shift_state(const struct weir_moves *moves);
 // Requests a shift of the buckets whose masked index is `low` to the queue of the distributor
-// `into`. If the owner of `into` does not own all of the buckets, it refuses. Before the shift,
-// their packets may arrive at any queue of the port. mask: mask for the index of a bucket. other:
-// the distributors of the port's other queues; others: their number, at most WEIR_SHIFT_OTHERS_MAX.
-// The state must be NOTHING or REFUSED. It becomes REQUESTED and, when the owner has answered,
-// HOLDING or REFUSED.
+// `into`. The owner of `into` refuses if it does not own all of the buckets. Before the shift,
+// packets of the buckets may arrive at any queue of the port. mask: mask for the index of a bucket.
+// other: the distributors of the port's other queues; others: their number, at most
+// WEIR_SHIFT_OTHERS_MAX. The state must be NOTHING or REFUSED. The state becomes REQUESTED and,
+// when the owner has answered, HOLDING or REFUSED.
 void weir_shift_request(struct weir_moves *moves, uint32_t mask, uint32_t low,
 	const struct weir_distributor *into, struct weir_distributor *const *other,
 	uint32_t others);

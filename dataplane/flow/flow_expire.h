@@ -14,7 +14,8 @@
 // checked: call again soon, do not sleep.
 bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns);
 
-// Make the sweep start at the first bucket of this part. Call when the table gets its first part.
+// Make the sweep start at the first bucket of this part. Call when the table, which owns no other
+// part, gets this part.
 void weir_flow_sweep_from(struct weir_flow_table *table, uint32_t part);
 // Call when the table has released this part. If the sweep is in this part, the sweep continues
 // with the next part.

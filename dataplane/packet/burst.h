@@ -149,7 +149,7 @@ static inline uint32_t weir_burst_part_of(const struct rte_mbuf *m) {
 // Slow path of weir_burst_table_hash.
 uint64_t weir_burst_marked_hash(const struct weir_burst *b, unsigned int i);
 
-// Returns the hash to look up the flow of packet i in the flow table. d: its descriptor.
+// Returns the hash to look up the flow of packet i in the flow table. d: descriptor of packet i.
 static inline uint64_t weir_burst_table_hash(
 	const struct weir_burst *b, const struct weir_descriptor *d, unsigned int i) {
 	return likely(!b->pipeline->by_rss) ? d->hash : weir_burst_marked_hash(b, i);

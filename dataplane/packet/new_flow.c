@@ -352,8 +352,8 @@ static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, 
 //
 // entered: the flow is inserted into the flow table, if the table has room; a constant.
 //
-// Returns false if no backend can be chosen. The packet was then dropped, and the verdict
-// contains the reason.
+// Returns false if no backend can be chosen. The function then drops the packet, and writes the
+// reason to the verdict.
 static __rte_always_inline bool choose(struct weir_burst *b, struct weir_descriptor *d,
 	const struct new_flows *of, const bool entered) {
 	struct weir_pipeline *pipeline = b->pipeline;
