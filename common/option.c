@@ -122,21 +122,22 @@ static const struct unit durations[] = { // units of durations, in milliseconds
 // multiplied by the factor of the unit. Returns 0 or -EINVAL.
 static int read_real(const char *text, const struct unit *units, double *ret) {
 	size_t digits = strspn(text, "0123456789.");
-	double value;
+	long double value;
 	char *end;
 
 	if (digits == 0) {
 		return -EINVAL;
 	}
-	value = strtod(text, &end);
+	value = strtold(text, &end);
 	if (end != text + digits) {
-		// The text is not a number, such as "1.2.3" or ".", or has a form that only strtod
+		// The text is not a number, such as "1.2.3" or ".", or has a form that only strtold
 		// accepts, such as "1e3" or "0x10".
 		return -EINVAL;
 	}
 	for (; units->name != NULL; units++) {
 		if (strcmp(units->name, end) == 0) {
-			*ret = value * units->times;
+			// The product of two doubles can be less than a whole number: 4.1 * 1e6.
+			*ret = (double)(value * units->times);
 			return 0;
 		}
 	}

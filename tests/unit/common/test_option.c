@@ -73,6 +73,10 @@ TEST(option_values_go_to_fields_of_their_size) {
 	assert_true(options.packets == UINT64_MAX);
 	set(&flows_row, "1.5M", &options);
 	assert_int_equal(options.flows, 1500000);
+	set(&flows_row, "4.1M", &options); // in binary floating point, 4.1 * 1e6 < 4100000
+	assert_int_equal(options.flows, 4100000);
+	set(&flows_row, "1.001k", &options);
+	assert_int_equal(options.flows, 1001);
 	set(&flows_row, "128k", &options);
 	assert_int_equal(options.flows, 128000);
 	set(&flows_row, "007", &options);
@@ -127,6 +131,9 @@ TEST(option_mistakes_are_named_with_a_remedy) {
 		{&flows_row, "1.5",
 			"--flows: \"1.5\" is not a whole number such as 500, 64k or 2M; use 1 to "
 			"268435456"},
+		{&flows_row, "1.0001k",
+			"--flows: \"1.0001k\" is not a whole number such as 500, 64k or 2M; use 1 "
+			"to 268435456"},
 		{&flows_row, "0x10",
 			"--flows: \"0x10\" is not a whole number such as 500, 64k or 2M; use 1 to "
 			"268435456"},
