@@ -199,9 +199,18 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 	weir_tunnels_read(&tunnels);
 	if (r == 0) {
 		report_attached(doctor, &stats);
+	} else if (r != -ENOENT) {
+		weir_findings_add(
+			&doctor->findings, WEIR_FINDING_NOTICE, interface, "not checked: %s", why);
+		if (r == -EPROTO) { // attached by another version
+			weir_findings_cure(&doctor->findings, "systemctl restart weir-decap");
+		} else {
+			weir_findings_cure(
+				&doctor->findings, "sudo weir-agent doctor %s", interface);
+		}
 	} else if (tunnels.count > 0) {
 		report_tunnels(doctor, &tunnels);
-	} else if (r == -ENOENT) {
+	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, interface,
 			"packets are not decapsulated: weir-agent decap is not attached, and there "
 			"is no tunnel device%s",
@@ -209,9 +218,5 @@ void weir_agent_doctor_check_decap(struct weir_agent_doctor *doctor) {
 							    "no decapsulation (--forwarding l2)"
 							  : "");
 		weir_findings_cure(&doctor->findings, "systemctl enable --now weir-decap");
-	} else {
-		weir_findings_add(
-			&doctor->findings, WEIR_FINDING_NOTICE, interface, "not checked: %s", why);
-		weir_findings_cure(&doctor->findings, "sudo weir-agent doctor %s", interface);
 	}
 }

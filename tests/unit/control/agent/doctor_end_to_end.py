@@ -47,19 +47,19 @@ class Lab:
         self.backend.remove()
         self.dir.cleanup()
 
-    def look(self, *options):
+    def look(self, *options, before=()):
         """Returns {check: [(subject, level, text, cure)]}. ip netns exec mounts the /sys of the namespace."""
-        found = subprocess.run(["ip", "netns", "exec", self.backend.name, self.agent, "doctor", "eth0",
-                                "--json", *options], check=False, stdout=subprocess.PIPE).stdout
+        found = subprocess.run(["ip", "netns", "exec", self.backend.name, *before, self.agent, "doctor",
+                                "eth0", "--json", *options], check=False, stdout=subprocess.PIPE).stdout
         checks = {}
         for row in json.loads(found)["findings"]:
             checks.setdefault(row["check"], []).append(
                 (row["subject"], row["level"], row["found"], row["cure"] or ""))
         return checks
 
-    def expect(self, check, *expected, options=()):
-        """Check the findings of a check: (level, part of the text)."""
-        found = self.look(*options)[check]
+    def expect(self, check, *expected, options=(), before=()):
+        """Check the findings of a check: (level, part of the text). before: words before the command."""
+        found = self.look(*options, before=before)[check]
         assert len(found) == len(expected), (options, found)
         for (_, level, text, _), (expected_level, part) in zip(found, expected):
             assert level == expected_level and part in text, (options, found, expected)
@@ -177,6 +177,14 @@ def doctor_shows_the_modes_of_tunnel_devices(lab):
                        options=("--forwarding", "gue", "--forwarding", "ipip"))
 
 
+def doctor_without_privileges_does_not_check_decap(lab):
+    """A tunnel device does not mean that weir-agent decap is not attached."""
+    with lab.decap(), lab.tunnel("g4", GRE):
+        found = lab.expect("decap", ("notice", "not checked: cannot query the XDP program of eth0: Operation not"),
+                           options=("--forwarding", "ipip"), before=("setpriv", "--bounding-set=-all"))
+        assert found[0][3] == "sudo weir-agent doctor eth0", found
+
+
 def doctor_checks_the_filter_of_each_tunnel_device(lab):
     with lab.tunnel("g4", GRE), lab.tunnel("s", SIT):
         lab.expect("rp-filter", ("ok", "rp_filter is 0"))
@@ -239,8 +247,9 @@ def doctor_knows_the_headers_of_each_mode(lab):
 
 
 SCENARIOS = (doctor_shows_the_modes_of_decap, doctor_names_refused_sources, doctor_of_l2_needs_no_decapsulation,
-             doctor_shows_the_modes_of_tunnel_devices, doctor_checks_the_filter_of_each_tunnel_device,
-             doctor_finds_vips_that_are_announced, doctor_knows_the_headers_of_each_mode)
+             doctor_shows_the_modes_of_tunnel_devices, doctor_without_privileges_does_not_check_decap,
+             doctor_checks_the_filter_of_each_tunnel_device, doctor_finds_vips_that_are_announced,
+             doctor_knows_the_headers_of_each_mode)
 
 
 def main(agent):
