@@ -374,7 +374,7 @@ static __always_inline int set_inner_ipv4(const struct tunnel *tunnel, void *end
 		sum = (sum & 0xffff) + (sum >> 16);
 		ip->check = ~sum;
 		ip->tos = tos;
-		*marked = true;
+		*marked = ecn == ECN_CE;
 	}
 	return WEIR_DECAP_DECAPSULATED;
 }
@@ -394,7 +394,7 @@ static __always_inline int set_inner_ipv6(const struct tunnel *tunnel, void *end
 	}
 	if (ecn != was) {
 		ip->flow_lbl[0] = (ip->flow_lbl[0] & 0xcf) | ecn << 4;
-		*marked = true;
+		*marked = ecn == ECN_CE;
 	}
 	return WEIR_DECAP_DECAPSULATED;
 }
