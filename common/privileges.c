@@ -65,6 +65,7 @@ static int resolve_as_user(const char *user, const char *group, struct weir_run_
 	char *why, size_t why_bytes) {
 	const struct passwd *entry = user != NULL ? find_user(user) : NULL;
 	const struct group *members = group != NULL ? find_group(group) : NULL;
+	bool is_other;
 
 	run_as->uid = geteuid();
 	run_as->gid = getegid();
@@ -75,9 +76,9 @@ static int resolve_as_user(const char *user, const char *group, struct weir_run_
 			user != NULL && entry == NULL ? "user" : "group");
 		return -ENOENT;
 	}
-	if ((entry != NULL && entry->pw_uid != run_as->uid) ||
-		(members != NULL && members->gr_gid != run_as->gid)) {
-		snprintf(why, why_bytes, "--%s needs root", user != NULL ? "user" : "group");
+	is_other = entry != NULL && entry->pw_uid != run_as->uid;
+	if (is_other || (members != NULL && members->gr_gid != run_as->gid)) {
+		snprintf(why, why_bytes, "--%s needs root", is_other ? "user" : "group");
 		return -EPERM;
 	}
 	entry = getpwuid(run_as->uid);

@@ -138,3 +138,26 @@ TEST(privileges_unknown_names_are_refused) {
 		weir_privileges_resolve(NULL, "4294967296", NULL, &run_as, why, sizeof(why)),
 		-ENOENT);
 }
+
+static int resolve_without_root(void) {
+	struct weir_run_as run_as;
+	char user[16], why[256];
+
+	if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0)) {
+		return 1;
+	}
+	snprintf(user, sizeof(user), "%u", geteuid());
+	return weir_privileges_resolve(user, "root", NULL, &run_as, why, sizeof(why)) != -EPERM ||
+	       strcmp(why, "--group needs root") != 0;
+}
+
+TEST(privileges_refusal_names_the_option_that_needs_root) {
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		_exit(resolve_without_root());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
