@@ -143,15 +143,23 @@ void weir_shed_pick_begin(struct weir_shed_pick *pick, uint64_t now_ms) {
 	forget_old(pick, now_ms);
 	pick->connections = pick->candidates = pick->leaving = 0;
 	pick->picked = pick->next = 0;
+	pick->last = 0;
 }
 
 void weir_shed_pick_take(void *context, const struct weir_socket *socket) {
 	struct weir_shed_pick *pick = context;
 	const struct inet_diag_msg *message = socket->message;
-	struct weir_shed_handed *handed = find_handed(pick, cookie_of(&message->id));
+	uint64_t cookie = cookie_of(&message->id);
+	struct weir_shed_handed *handed = find_handed(pick, cookie);
 	uint32_t idle_ms = 0;
 	bool idle;
 
+	// If a socket is opened between two reads of the dump, the kernel can list the last socket
+	// again.
+	if (cookie == pick->last) {
+		return;
+	}
+	pick->last = cookie;
 	if (handed != NULL) {
 		handed->open = true; // even if the connection belongs to another service
 	}

@@ -42,6 +42,7 @@ struct weir_shed_pick { // zeroed = empty
 	uint32_t idle_ms; // minimum idle time; ignored with `hook`
 	bool hook;
 
+	uint64_t last; // cookie of the last socket; 0 = none
 	uint32_t connections; // connections of the binds
 	uint32_t candidates; // connections of the binds that may be ended now
 	uint32_t leaving; // connections of the binds that were passed to the hook

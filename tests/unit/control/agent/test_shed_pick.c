@@ -125,6 +125,7 @@ TEST(only_connections_of_the_binds_are_counted) {
 	message.idiag_family = AF_INET6;
 	inet_pton(AF_INET6, "::ffff:198.51.100.10", message.id.idiag_src);
 	take(pick, &message, idle_for(0));
+	message.id.idiag_cookie[0] = 4;
 	inet_pton(AF_INET6, "2001:db8::a", message.id.idiag_src);
 	message.id.idiag_sport = htons(8100);
 	take(pick, &message, idle_for(IDLE_MS));
@@ -183,6 +184,24 @@ TEST(hook_gets_a_connection_once_in_five_minutes) {
 	LOOK(301000);
 	assert_int_equal(pick->leaving, 0);
 	assert_int_equal(pick->candidates, 2);
+}
+
+TEST(connection_that_the_kernel_lists_twice_counts_once) {
+	struct weir_shed_pick *pick = *state;
+	struct inet_diag_msg first = connection(1), second = connection(2);
+
+	weir_shed_pick_begin(pick, 0);
+	take(pick, &first, idle_for(IDLE_MS));
+	take(pick, &second, idle_for(IDLE_MS));
+	take(pick, &second, idle_for(IDLE_MS));
+	weir_shed_pick_begin(pick, 1);
+	take(pick, &second, idle_for(IDLE_MS));
+	take(pick, &second, idle_for(IDLE_MS));
+	take(pick, &first, idle_for(IDLE_MS));
+	weir_shed_pick_end(pick, true);
+	assert_int_equal(pick->connections, 2);
+	assert_int_equal(pick->candidates, 2);
+	assert_int_equal(pick->picked, 2);
 }
 
 TEST(closed_connections_are_forgotten) {
