@@ -62,9 +62,9 @@ static __always_inline void time_connection(struct weir_meter_shard *shard, __u6
 	__u32 bucket;
 
 	if (start_ns == 0) {
-		add(&shard->counter[WEIR_METER_UNTIMED], 1);
 		return;
 	}
+	add(&shard->counter[WEIR_METER_TIMED], 1);
 	bucket = weir_meter_bucket(took_ns / 1000);
 	add(&shard->service_ns, took_ns);
 	if (bucket < WEIR_METER_BUCKETS) { // always true, but the verifier needs a bound

@@ -24,11 +24,11 @@
 #define WEIR_METER_COUNTERS(X)                                                                     \
 	X(OPENED, "opened", "connections with a complete handshake, or open when measuring began")              \
 	X(CLOSED, "closed", "opened connections that have been closed")                                            \
-	X(FINISHED, "finished", "connections closed by FIN: service times are measured on these connections")         \
+	X(FINISHED, "finished", "connections closed by FIN")         \
 	X(ABORTED, "aborted", "connections reset by this server (RST)")                                    \
 	X(RESET, "reset", "connections reset by the client (RST)")                                         \
 	X(LOST, "lost", "connections closed because the client no longer answered")                                 \
-	X(UNTIMED, "untimed", "finished connections without a service time: opened before measuring began")    \
+	X(TIMED, "timed", "finished connections with a service time: opened after measuring began")    \
 	X(UNTRACKED, "untracked", "connections not counted as opened: the maximum (--connections) was already open")
 // clang-format on
 
@@ -41,7 +41,7 @@ enum weir_meter_counter {
 
 struct weir_meter_shard {
 	__u64 counter[WEIR_METER_COUNTER_COUNT];
-	__u64 service_ns; // sum over finished connections with a service time
+	__u64 service_ns; // sum over timed connections
 	__u64 bucket[WEIR_METER_BUCKETS]; // histogram of the service times
 	__u64 reserved[7]; // padding to a whole number of cache lines
 };

@@ -78,10 +78,6 @@ static uint64_t ended(const struct weir_load_sample *sample, enum weir_meter_cou
 	return sample->counts.counter[counter];
 }
 
-static uint64_t timed(const struct weir_load_sample *sample) {
-	return ended(sample, WEIR_METER_FINISHED) - ended(sample, WEIR_METER_UNTIMED);
-}
-
 static void add_busy(struct weir_load *load, const struct weir_load_sample *before,
 	const struct weir_load_sample *now) {
 	if (application_reports(load, WEIR_REPORT(BUSY_TIME), now->at_ms) || !before->timed ||
@@ -105,7 +101,8 @@ static void add_service(struct weir_load *load, const struct weir_load_sample *b
 	if (before->metered && now->metered &&
 		!application_reports(load, WEIR_REPORT(SERVICE_TIME), now->at_ms)) {
 		load->service_ns += now->counts.service_ns - before->counts.service_ns;
-		load->service_count += timed(now) - timed(before);
+		load->service_count +=
+			ended(now, WEIR_METER_TIMED) - ended(before, WEIR_METER_TIMED);
 	}
 }
 

@@ -293,7 +293,7 @@ def agent_reports_connections_of_clients(lab):
         assert answer["busy_count"] - first["busy_count"] == 52, answer
         meter = lab.status()["meter"]
         expected = {"opened": 60, "closed": 53, "finished": 41, "aborted": 5, "reset": 7,
-                    "untimed": 1, "lost": 0, "untracked": 0, "active": 7}
+                    "timed": 40, "lost": 0, "untracked": 0, "active": 7}
         assert {key: meter[key] for key in expected} == expected, meter
         for client, server in running + [(client, listener.accept()[0]) for client in waiting]:
             finish(client, server)

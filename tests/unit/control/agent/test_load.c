@@ -81,6 +81,7 @@ static void serve(struct lab *lab, uint32_t cpu, uint32_t count) {
 	shard->counter[WEIR_METER_OPENED] += count;
 	shard->counter[WEIR_METER_CLOSED] += count;
 	shard->counter[WEIR_METER_FINISHED] += count;
+	shard->counter[WEIR_METER_TIMED] += count;
 	shard->service_ns += count * UINT64_C(2000000);
 	shard->bucket[weir_meter_bucket(2000)] += count;
 }

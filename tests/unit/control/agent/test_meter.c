@@ -170,6 +170,7 @@ TEST(meter_counts_each_end_by_its_kind, setup, teardown) {
 	expect(lab, WEIR_METER_CLOSED, 5);
 	close(pair.server);
 	expect(lab, WEIR_METER_FINISHED, 6);
+	expect(lab, WEIR_METER_TIMED, 6);
 	for (int i = 0; i < 2; i++) {
 		pair = connect_to(lab->listener);
 		reset(pair.server);
@@ -256,7 +257,7 @@ TEST(meter_finds_open_connections, setup, teardown) {
 	finish(before[2]);
 	assert_int_equal(active(lab), 0);
 	expect(lab, WEIR_METER_FINISHED, 2);
-	expect(lab, WEIR_METER_UNTIMED, 2);
+	expect(lab, WEIR_METER_TIMED, 0);
 	weir_meter_read(lab->meter, &counts);
 	assert_int_equal(counts.service_ns, 0);
 }
