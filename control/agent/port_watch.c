@@ -252,8 +252,9 @@ static void schedule(struct weir_port_watch *watch) {
 	if (watch->repeats < sizeof(repeat_ms) / sizeof(repeat_ms[0])) {
 		delay_ms = repeat_ms[watch->repeats];
 	}
-	if (next_ms != WEIR_WATCHED_NEVER && next_ms < now_ms + delay_ms) {
-		delay_ms = next_ms > now_ms ? next_ms - now_ms : 1;
+	// next_ms is in the past only if the sockets cannot be listed.
+	if (next_ms > now_ms && next_ms < now_ms + delay_ms) {
+		delay_ms = next_ms - now_ms;
 	}
 	delay_ms = delay_ms > rest_ms ? delay_ms : rest_ms;
 	uv_timer_start(&watch->turn, on_turn, delay_ms, 0);

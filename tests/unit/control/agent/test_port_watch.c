@@ -92,6 +92,43 @@ TEST(port_watch_that_cannot_list_sockets_tries_again) {
 	close(server);
 }
 
+// The grace time of a port can end while the sockets cannot be listed.
+TEST(port_watch_that_cannot_list_sockets_keeps_its_period) {
+	struct weir_log log = {.fd = -1};
+	const struct weir_port_watch_params params = {.log = &log,
+		.tcp_ports = ports,
+		.tcp_count = 1,
+		.grace_ms = 50,
+		.helper = -1,
+		.saved = -1,
+		.changed = on_changed};
+	struct weir_port_watch watch;
+	int server = listen_at(PORT);
+	uint64_t start_ms;
+	uv_loop_t loop;
+	rlim_t before;
+
+	assert_int_equal(uv_loop_init(&loop), 0);
+	assert_int_equal(weir_port_watch_start(&loop, &params, &watch), 0);
+	close(server);
+	while (watch.ports.port[0].listeners > 0) {
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+	close(watch.listeners);
+	watch.listeners = -1;
+	watch.repeats = 3; // no repetitions after an event
+	before = permit(0);
+	start_ms = uv_now(&loop);
+	while (uv_now(&loop) - start_ms < 500) {
+		uv_run(&loop, UV_RUN_ONCE);
+	}
+	restore(before);
+	assert_in_range(watch.repeats, 3, 20); // one turn in 100 ms
+	weir_port_watch_stop(&watch);
+	uv_run(&loop, UV_RUN_DEFAULT);
+	assert_int_equal(uv_loop_close(&loop), 0);
+}
+
 // The watch needs two descriptors: the ring, and the link of the attached program. If the process
 // can receive only one, the kernel passes only the ring, and no events would arrive.
 TEST(port_watch_needs_both_descriptors_of_its_helper) {
