@@ -95,9 +95,10 @@ int weir_log_limit_create(
 }
 
 void weir_log_limit_tick(struct weir_log_limit *limit) {
-	uint64_t now = limit->clock_ms();
+	uint64_t now;
 
 	pthread_mutex_lock(&limit->lock);
+	now = limit->clock_ms(); // not before a window that another thread begins meanwhile
 	for (unsigned int i = 0; i < REPEATS; i++) {
 		if (limit->repeat[i].hash != 0 &&
 			now - limit->repeat[i].since_ms >= WEIR_LOG_WINDOW_MS) {
