@@ -121,7 +121,8 @@ static void emit_cleaned(const struct weir_log *log, enum weir_log_level level,
 	char missing[64];
 
 	if ((lost & CUT) != 0 && !write_bytes(log, "\n", 1)) {
-		__atomic_fetch_add(log->lost, lost + 1, __ATOMIC_RELAXED);
+		__atomic_fetch_or(log->lost, CUT, __ATOMIC_RELAXED); // may be set again meanwhile
+		__atomic_fetch_add(log->lost, (lost & ~CUT) + 1, __ATOMIC_RELAXED);
 		return;
 	}
 	lost &= ~CUT;
