@@ -108,6 +108,9 @@ static void on_response(uv_work_t *work, int status) {
 		uv_close((uv_handle_t *)&poll->timer, free_poll);
 		return;
 	}
+	if (!poll->wanted) {
+		return;
+	}
 	if (strcmp(state, poll->state) != 0) { // log each change of the state once
 		weir_log_write(poll->params.log,
 			response->why[0] != '\0' ? WEIR_LOG_WARN : WEIR_LOG_INFO, "%s: %s",

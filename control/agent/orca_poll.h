@@ -31,6 +31,8 @@ int weir_orca_poll_create(
 // Stop the poll. The event loop frees the poll later. NULL is allowed.
 void weir_orca_poll_close(struct weir_orca_poll *poll);
 
+// wanted: whether a balancer requests the load. If not, the response to a request in progress is
+// ignored.
 void weir_orca_poll_want(struct weir_orca_poll *poll, bool wanted);
 
 // Returns the state as text: "ok", "not wanted" (no balancer requests the load, or there was no
