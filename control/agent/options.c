@@ -451,19 +451,20 @@ static int check(struct weir_agent_options *options, char *why, size_t why_bytes
 // Finds the program of `exec ... -- PROGRAM`. *ret_program: the arguments after "--". Returns the
 // number of arguments before "--", or argc if the command line has no program.
 static int cut_program(int argc, char **argv, char ***ret_program) {
-	bool is_exec = false;
+	struct weir_agent_options options = {0};
+	struct weir_command_line line;
+	char why[256];
+	int end = 1;
 
-	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--") == 0) {
-			if (is_exec && i + 1 < argc) {
-				*ret_program = &argv[i + 1];
-				return i;
-			}
-			break;
-		}
-		is_exec |= strcmp(argv[i], "exec") == 0;
+	while (end < argc && strcmp(argv[end], "--") != 0) {
+		end++;
 	}
-	return argc;
+	(void)weir_command_line_parse(&list, end, argv, &options, &line, why, sizeof(why));
+	if (end + 1 >= argc || help_of(&line) != WEIR_AGENT_EXEC) {
+		return argc;
+	}
+	*ret_program = &argv[end + 1];
+	return end;
 }
 
 int weir_agent_options_parse(

@@ -384,6 +384,10 @@ TEST(options_of_announce) {
 	assert_int_equal(options.command, WEIR_AGENT_ANNOUNCE);
 	assert_string_equal(options.word, "lame-duck");
 	assert_string_equal(options.service, "web");
+	// "exec" is a command only as the first argument that is no option
+	assert_int_equal(parse("announce --service exec -- down", &options, why, sizeof(why)), 0);
+	assert_string_equal(options.word, "down");
+	assert_string_equal(options.service, "exec");
 	assert_int_equal(parse("announce", &options, why, sizeof(why)), -EINVAL);
 	assert_int_equal(parse("announce ready down", &options, why, sizeof(why)), -EINVAL);
 }
@@ -408,6 +412,8 @@ TEST(options_of_exec) {
 	assert_string_equal(options.program[2], "--help");
 	assert_string_equal(options.program[24], "21");
 	assert_null(options.program[25]);
+	assert_int_equal(parse("--service web exec -- nginx", &options, why, sizeof(why)), 0);
+	assert_string_equal(options.program[0], "nginx");
 	assert_int_equal(parse("exec -- nginx", &options, why, sizeof(why)), 0);
 	assert_int_equal(options.stop_signal, SIGTERM);
 	assert_int_equal(options.drain_timeout_ms, 30000);
