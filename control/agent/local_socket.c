@@ -123,18 +123,10 @@ static void on_connection(uv_poll_t *poll, int status, int events) {
 // --- start and stop -----------------------------------------------------------------------
 
 // Returns whether an agent listens at the address, including an agent that is too busy to accept
-// the connection.
-static bool is_answered(const struct sockaddr_un *address) {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	bool answered;
-
-	if (fd < 0) {
-		return false;
-	}
-	answered = connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
-		   errno == EAGAIN;
-	close(fd);
-	return answered;
+// the connection. fd: an unconnected socket; if no agent listens, it stays unconnected.
+static bool is_answered(int fd, const struct sockaddr_un *address) {
+	return connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+	       errno == EAGAIN;
 }
 
 int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why, size_t why_bytes) {
@@ -156,7 +148,7 @@ int weir_local_socket_open(const char *run_dir, struct weir_log *log, char *why,
 		snprintf(why, why_bytes, "cannot create a socket: %s", strerror(-r));
 		return r;
 	}
-	if (is_answered(&address)) { // An agent with another UDP port uses this run directory.
+	if (is_answered(fd, &address)) { // An agent with another UDP port uses this run directory.
 		snprintf(why, why_bytes,
 			"another weir-agent uses %s; give each agent its own --run-dir", run_dir);
 		close(fd);
