@@ -12,7 +12,7 @@
 #define WORD_BYTES 256 // bytes of a word of a command, with its NUL
 #define SECONDS_MOST 3600 // maximum timeout of a health check
 #define ADDRESS "{address}"
-#define TOO_LONG "a command of Weir has at most 32 words of 255 characters"
+#define TOO_LONG "a command of Weir has at most 32 words of 255 bytes, 1024 bytes in all"
 
 struct command {
 	char text[sizeof(((struct weir_config_command *)0)->text)]; // words, each with its NUL
@@ -65,8 +65,8 @@ static bool is_of_address(char c, uint8_t family) {
 // Appends a word. Replaces the address of the server by the placeholder, because the service has
 // one check for all servers. Returns whether there is room.
 static bool append(struct command *command, const char *word, const struct weir_address *server) {
-	const size_t room = sizeof(command->text) - command->used;
-	char address[INET6_ADDRSTRLEN], *to = command->text + command->used;
+	char text[WORD_BYTES * sizeof(ADDRESS)]; // a placeholder for each character, at most
+	char address[INET6_ADDRSTRLEN];
 	struct weir_address own;
 	const size_t bytes = strlen(weir_address_format(server, address, sizeof(address)));
 	const char *begin = word;
@@ -75,21 +75,26 @@ static bool append(struct command *command, const char *word, const struct weir_
 	if (weir_address_parse(word, &own) == 0 && weir_address_equal(&own, server)) {
 		begin = word = address; // in another notation
 	}
-	while (*word != '\0' && used + sizeof(ADDRESS) < room &&
-		used + sizeof(ADDRESS) < WORD_BYTES) {
+	while (*word != '\0') {
 		if (strncmp(word, address, bytes) == 0 &&
 			!is_of_address(word[bytes], server->family) &&
 			(word == begin || !is_of_address(word[-1], server->family))) {
-			used += (size_t)snprintf(to + used, room - used, "%s", ADDRESS);
+			memcpy(text + used, ADDRESS, strlen(ADDRESS));
+			used += strlen(ADDRESS);
 			word += bytes;
 		} else {
-			to[used++] = *word++;
+			text[used++] = *word++;
 		}
 	}
-	to[used++] = '\0';
+	text[used++] = '\0';
+	if (used > WORD_BYTES || used > sizeof(command->text) - command->used ||
+		command->words == WEIR_CONFIG_COMMAND_WORDS_MAX) {
+		return false;
+	}
+	memcpy(command->text + command->used, text, used);
 	command->used += used;
 	command->words++;
-	return *word == '\0' && command->words <= WEIR_CONFIG_COMMAND_WORDS_MAX;
+	return true;
 }
 
 static bool read_command(const char *text, const struct weir_address *server,

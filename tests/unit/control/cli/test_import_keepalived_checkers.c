@@ -293,7 +293,44 @@ TEST(misc_check_without_a_usable_script_is_left_out) {
 	}
 }
 
-// The check of the second server is not used, so its settings need no notes; its errors do.
+// A command has at most 1,024 bytes, with a NUL after each word.
+TEST(misc_check_with_a_long_command) {
+	static const struct {
+		int lengths[16]; // of the words after "/", -1 = the end
+		bool fits;
+	} cases[] = {
+		{{254, 255, 255, 255, -1}, true},
+		{{254, 255, 256, -1}, false},
+		{{254, 255, 255, 254, 0, -1}, true},
+		{{254, 255, 255, 254, 1, -1}, false},
+		{{245, 246, 246, 246, 26, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 246}, false},
+	};
+	char many[257] = "";
+
+	memset(many, 'x', sizeof(many) - 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[2048] = "virtual_server 192.0.2.1 80 {\n protocol TCP\n real_server "
+				  "10.0.0.1 80 {\n MISC_CHECK {\n misc_path \"/";
+		const int *length = cases[i].lengths;
+		size_t words = 0, at = strlen(text);
+		struct lab lab;
+
+		for (; words < 16 && length[words] >= 0; words++) {
+			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s'%.*s'",
+				words == 0 ? "" : " ", length[words], many);
+		}
+		snprintf(text + at, sizeof(text) - at, "\"\n }\n }\n}\n");
+		lab = import(text, true, NULL);
+		if (!cases[i].fits) {
+			expect_note(&lab, 4, "at most 32 words of 255 bytes, 1024 bytes in all");
+			words = 0;
+		}
+		assert_int_equal(
+			json_array_size(json_object_get(health_check(&lab), "command")), words);
+		done(&lab);
+	}
+}
+
 // The first check is that of the service. What only this check has gets its default in the others,
 // which would take it from the service otherwise.
 TEST(checks_of_other_servers_are_their_own) {
