@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "doctor_run.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,14 +19,17 @@
 
 // Send a request without arguments. Returns the result, owned by the caller. On an error, returns
 // NULL with the negative errno in *ret_error and one line in why. If weir-control refuses the
-// request, returns NULL with *ret_error 0.
+// request, returns NULL with *ret_error 0, and the reason in why.
 static json_t *ask(struct weir_client *client, const char *command, char *why, size_t why_bytes,
 	int *ret_error) {
 	json_t *request = json_pack("{s:s}", "command", command), *answer = NULL, *result = NULL;
+	const char *refusal;
 
 	*ret_error = weir_client_call(client, request, &answer, why, why_bytes);
 	if (*ret_error == 0) {
 		result = json_incref(json_object_get(answer, "result"));
+		refusal = json_string_value(json_object_get(answer, "error"));
+		snprintf(why, why_bytes, "%s", refusal != NULL ? refusal : "");
 		json_decref(answer);
 	}
 	json_decref(request);

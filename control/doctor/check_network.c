@@ -18,6 +18,7 @@
 static void report_unreachable(struct weir_doctor *doctor) {
 	const bool forbidden = doctor->error == -EACCES || doctor->error == -EPERM;
 	const bool absent = doctor->error == -ENOENT || doctor->error == -ECONNREFUSED;
+	const bool refuses = doctor->error == 0; // and the reason says what to do
 	char why[320];
 
 	if (absent && weir_processes_explain(&doctor->found_control, WEIR_PROGRAM_CONTROL,
@@ -30,11 +31,12 @@ static void report_unreachable(struct weir_doctor *doctor) {
 		}
 		return;
 	}
-	weir_findings_add(&doctor->findings, forbidden ? WEIR_FINDING_WARNING : WEIR_FINDING_FAULT,
-		"weir-control", "%s", doctor->unreachable);
+	weir_findings_add(&doctor->findings,
+		forbidden || refuses ? WEIR_FINDING_WARNING : WEIR_FINDING_FAULT, "weir-control",
+		"%s", doctor->unreachable);
 	if (forbidden) {
 		weir_findings_cure(&doctor->findings, "sudo weirctl doctor");
-	} else {
+	} else if (!refuses) {
 		// A weir-control that hangs can be restarted safely: weir-dataplane continues to
 		// forward.
 		weir_findings_cure(&doctor->findings, "systemctl %s weir-control",

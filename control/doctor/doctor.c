@@ -166,8 +166,8 @@ void weir_doctor_run(struct weir_doctor *doctor) {
 	if (doctor->path_unknown) {
 		withhold(&doctor->findings, "editor ");
 	}
-	if (doctor->root[0] == '\0' && doctor->version == NULL && doctor->error != -EACCES &&
-		doctor->error != -EPERM) {
+	if (doctor->root[0] == '\0' && doctor->version == NULL && doctor->error != 0 &&
+		doctor->error != -EACCES && doctor->error != -EPERM) {
 		start_control_first(&doctor->findings, doctor->control != 0);
 	}
 	for (uint32_t i = 0; i < doctor->findings.count; i++) {

@@ -120,8 +120,8 @@ struct weir_doctor {
 	const json_t *backends; // reply of weir-control to "backend.show"; NULL = no reply
 	// Replies of weir-control to "service.show" and "audit.show"; NULL = no reply.
 	const json_t *services, *audit;
-	const char *unreachable; // error of the connection to weir-control
-	int error; // negative errno of `unreachable`
+	const char *unreachable; // error of the connection to weir-control, or why it refuses
+	int error; // negative errno of `unreachable`; 0 = weir-control refuses
 	const char *own_version; // version of weirctl
 	pid_t dataplane, control; // processes of this run directory; 0 = not running
 	struct weir_processes found_dataplane,

@@ -565,6 +565,19 @@ TEST(doctor_finds_programs_that_do_not_run) {
 	server_stop(server);
 }
 
+TEST(doctor_shows_why_weir_control_refuses) {
+	static const struct server_answer answers[] = {{"*",
+		JSON({"ok": false, "code": "refused", "error": "too many open connections"})}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	struct outcome outcome = RUN(server_folder(server), "doctor");
+
+	expect_contains(outcome.out, "warning  control ");
+	expect_contains(outcome.out, " too many open connections\n");
+	assert_null(strstr(outcome.out, "restart weir-control"));
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 // Runs doctor on this machine, with the backends from a simulated daemon.
 TEST(doctor_has_the_usual_durations) {
 	static const struct server_answer answers[] = {
