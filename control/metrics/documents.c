@@ -91,7 +91,10 @@ static json_t *send_command(struct weir_documents *documents, const char *comman
 	for (int try = 0; try < 2 && weir_monotonic_ms() < end_ms; try++) {
 		const char *error;
 
-		json_decref(answer);
+		if (answer != NULL) {
+			json_decref(answer);
+			disconnect(documents); // weir-control closes it after some errors
+		}
 		answer = request_once(documents, request, why);
 		if (json_is_true(json_object_get(answer, "ok"))) {
 			break;

@@ -175,6 +175,30 @@ TEST(recovery_is_logged_by_the_next_sample) {
 	close(fds[1]);
 }
 
+// The second attempt does not use the connection that weir-control closed after its reply.
+TEST(refusal_of_the_connection_is_logged) {
+	const struct server_answer list[] = {
+		{"*", "{\"ok\": false, \"error\": \"too many open connections\"}"}, {0}};
+	struct server *server = server_start(SERVER_UNREAD, list);
+	struct weir_documents *documents;
+	char text[4096] = "";
+	struct weir_log log = {.level = WEIR_LOG_INFO};
+	int fds[2];
+
+	assert_int_equal(pipe(fds), 0);
+	log.fd = fds[1];
+	assert_int_equal(
+		weir_documents_create(server_folder(server), TIMEOUT_MS, false, &log, &documents),
+		0);
+	assert_true(contains(documents, "\nweir_control_up 0\n"));
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	assert_non_null(strstr(text, "too many open connections"));
+	weir_documents_free(documents);
+	server_stop(server);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 // weir-metrics runs with another --run-dir than weir-control.
 TEST(absent_control_may_run_in_another_directory) {
 	struct weir_documents *documents;
