@@ -210,8 +210,10 @@ void weir_doctor_check_interrupts(struct weir_doctor *doctor) {
 	const struct weir_cpus online = read_cpus(doctor, CPU "/online");
 	const struct weir_cpus rest = weir_cpus_without(&online, &workers);
 	char path[WEIR_TREE_PATH_BYTES], text[WEIR_CPUS_TEXT_BYTES];
-	DIR *folder =
-		polls(doctor) ? opendir(weir_tree_path(doctor->root, "/proc/irq", path)) : NULL;
+	// If all CPUs have workers, interrupts must share the CPUs of workers.
+	DIR *folder = polls(doctor) && weir_cpus_count(&rest) > 0
+			      ? opendir(weir_tree_path(doctor->root, "/proc/irq", path))
+			      : NULL;
 	struct dirent *entry;
 	uint32_t count = 0;
 	long first = 0;
@@ -236,7 +238,7 @@ void weir_doctor_check_interrupts(struct weir_doctor *doctor) {
 		return;
 	}
 	closedir(folder);
-	if (count > 0 && weir_cpus_count(&rest) > 0) {
+	if (count > 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "/proc/irq",
 			"interrupts served by CPUs of workers: %u, the first is interrupt %ld",
 			count, first);

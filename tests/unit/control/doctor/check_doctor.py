@@ -47,6 +47,10 @@ def matches(pattern, text, root):
 
 
 def compare(expected, found, root):
+    for absent in (want[1] for want in expected if want[0] == "none"):
+        if any(each["check"] == absent for each in found):
+            return f"{absent} has a finding"
+    expected = [want for want in expected if want[0] != "none"]
     bad = [each for each in found if each["level"] != "ok"]
     if len(bad) != len(expected):
         return f"{len(bad)} findings instead of {len(expected)}: {bad}"
