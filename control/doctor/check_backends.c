@@ -188,7 +188,16 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 	for (uint32_t i = 0; i < target->vip_count; i++) {
 		prepare_vip(doctor->root, target, &target->vips[i]);
 	}
-	target->routed = target->route.source.family != 0 && check_link(doctor, target, name);
+	if (!check_link(doctor, target, name)) {
+		return;
+	}
+	target->routed = target->route.source.family != 0;
+	if (!target->routed) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
+			"was not probed, because this host has no IPv%u address for the route to "
+			"%s",
+			address->family, text);
+	}
 }
 
 // --- probes -------------------------------------------------------------------------------
@@ -459,7 +468,7 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 	bool missing = false;
 
 	if (!target->routed) {
-		return; // find_route reports the fault, unless the route has no source address
+		return; // find_route has reported why
 	}
 	name_of(target, name, sizeof(name));
 	if (!target->direct && !target->tunnel && target->through == NULL) {
