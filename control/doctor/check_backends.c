@@ -66,8 +66,8 @@ struct targets {
 
 // --- routes -------------------------------------------------------------------------------
 
-// Finds the port to which an interface belongs. The interface can be the port's own interface, or a
-// bridge, bond or VLAN interface on top of the port's interface.
+// Finds the port to which an interface belongs. The interface can be the port's own interface, a
+// bridge, bond or VLAN interface on top of it, or a VLAN interface on its bridge or bond.
 static const struct weir_config_port *find_port(
 	const struct weir_config *config, const char *interface) {
 	for (uint32_t i = 0; i < config->port_count; i++) {
@@ -75,8 +75,10 @@ static const struct weir_config_port *find_port(
 
 		if (device.interface[0] != '\0' &&
 			(strcmp(device.interface, interface) == 0 ||
-				weir_tree_has("", "/sys/class/net/%s/lower_%s", interface,
-					device.interface))) {
+				weir_tree_has("", "/sys/class/net/%s/upper_%s", device.interface,
+					interface) ||
+				weir_tree_has("", "/sys/class/net/%s/master/upper_%s",
+					device.interface, interface))) {
 			return &config->ports[i];
 		}
 	}

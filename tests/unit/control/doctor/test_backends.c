@@ -39,3 +39,19 @@ TEST(backend_without_a_source_address_is_not_probed) {
 		"was not probed, because this host has no IPv4 address for the route to 10.0.0.11");
 	weir_findings_fini(&doctor.findings);
 }
+
+// The directories stand for the port lb0 in a bridge, and a VLAN interface of the bridge.
+TEST(vlan_on_a_bridge_belongs_to_the_port_in_the_bridge) {
+	struct weir_doctor doctor;
+
+	SHELL("ip link del lb0 && ip link add br0.20 type veth peer name other1 &&"
+	      "ip link set br0.20 up && ip addr add 10.0.0.2/24 dev br0.20");
+	assert_int_equal(unshare(CLONE_NEWNS), 0);
+	SHELL("mount --make-rprivate / && mount -t tmpfs none /sys &&"
+	      "mkdir -p /sys/class/net/lb0/master/upper_br0.20");
+	doctor = look(
+		CONFIG("{\"name\": \"wan\", \"device\": \"net_af_xdp0,iface=lb0\", \"vlan\": 20}"));
+	assert_int_equal(doctor.findings.count, 1);
+	assert_non_null(strstr(doctor.findings.list[0].found, "next hop 10.0.0.11 does not"));
+	weir_findings_fini(&doctor.findings);
+}
