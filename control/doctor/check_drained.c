@@ -57,6 +57,9 @@ static bool has_drained(const json_t *service, const char *text) {
 // Returns the address of the VIP if the last drain that affected the service was a drain of a VIP,
 // otherwise NULL.
 static const char *last_vip(const json_t *audit, const json_t *service) {
+	const char *name = text_of(service, "name");
+	const size_t bytes = strlen(name);
+
 	for (size_t i = json_array_size(audit); i > 0; i--) {
 		const json_t *entry = json_array_get(audit, i - 1);
 		const char *command = text_of(entry, "command");
@@ -65,14 +68,13 @@ static const char *last_vip(const json_t *audit, const json_t *service) {
 		if (strcmp(text_of(entry, "outcome"), "done") != 0) {
 			continue;
 		}
-		if (strcmp(command, "service.drain") == 0 &&
-			strcmp(object, text_of(service, "name")) == 0) {
+		if (strcmp(command, "service.drain") == 0 && strcmp(object, name) == 0) {
 			return NULL;
 		}
 		if (strcmp(command, "vip.drain") == 0) {
 			// The object is the address, or the name of a service and the address.
-			const char *space = strrchr(object, ' ');
-			const char *address = space != NULL ? space + 1 : object;
+			const bool own = strncmp(object, name, bytes) == 0 && object[bytes] == ' ';
+			const char *address = own ? object + bytes + 1 : object;
 
 			if (has_drained(service, address)) {
 				return address;
