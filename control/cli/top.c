@@ -355,7 +355,6 @@ static bool look_at_status(struct live *live) {
 }
 
 static void update(struct live *live) {
-	bool was_down = live->outage.since != 0;
 	json_t *next = NULL;
 	int r;
 
@@ -368,13 +367,15 @@ static void update(struct live *live) {
 		live->view = next;
 		live->outage.since = 0;
 		live->outage.figures = time(NULL);
-	} else if (r != WEIR_CLI_DONE && !was_down) {
+	} else if (r != WEIR_CLI_DONE) {
 		// Discard the samples before the outage, because a rate that covers the outage
 		// would be wrong.
 		json_decref(live->samples.last);
 		live->samples.last = NULL;
-		live->outage.since = time(NULL);
-		look_at_status(live);
+		if (live->outage.since == 0) {
+			live->outage.since = time(NULL);
+			look_at_status(live);
+		}
 	}
 }
 

@@ -27,6 +27,13 @@
 	STATS(3000, 25, \
 		BACKEND("b-few", 0, "healthy", 14, 900, 1) "," BACKEND("b-many", 1, "healthy", 90, \
 			100, 2) "," BACKEND("b-none", 2, "refusing", 7, 100, 3))
+// A sample without services and backends. time: time of the sample; drops: number of drops;
+// started: start time of the dataplane.
+#define SAMPLE(time, drops, started) \
+	"{\"ok\": true, \"result\": {\"time_ms\": " #time ", \"dataplane_started_ms\": " started \
+	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \
+	"}, \"services\": [], \"backends\": []}}"
+
 #define EVENT \
 	"{\"time_ms\": 1795382264092, \"service\": \"web\", \"backend\": \"b-none\", \"from\": " \
 	"\"healthy\", \"to\": \"refusing\", \"source\": \"check\", \"why\": \"timeout\"}"
@@ -405,6 +412,25 @@ TEST(it_waits_for_a_dataplane) {
 	server_stop(server);
 }
 
+// The values of the first view are from a sample after the last error. Each request gets the next
+// line, also "status" at the begin of the outage and before each new connection.
+TEST(no_rate_covers_an_outage) {
+	static const char samples[] =
+		NO_DATAPLANE "\n\n\n" SAMPLE(1000, 0, "1000") "\n" NO_DATAPLANE "\n\n" SAMPLE(
+			101000, 1000, "1000") "\n" SAMPLE(102000, 1004, "1000");
+	const struct server_answer list[] = {
+		{"stats.show", samples}, answers[1], answers[2], STATUS_OK, {0}};
+	struct server *server = server_start(SERVER_ANSWER, list);
+
+	open_terminal(&terminal, server_folder(server), 24, 80);
+	expect_drawn(&terminal, 0, "tcp_flags            4");
+	assert_ptr_equal(strstr(terminal.text, "tcp_flags"),
+		strstr(terminal.text, "tcp_flags            4"));
+	type(&terminal, "q");
+	expect_restored(&terminal, 0);
+	server_stop(server);
+}
+
 // --- width --------------------------------------------------------------------------------------
 
 static bool has_word(const char *screen, const char *word) {
@@ -509,13 +535,6 @@ TEST(two_of_one_name_are_shown_with_their_addresses) {
 }
 
 // --- drops --------------------------------------------------------------------------------------
-
-// A sample without services and backends. time: time of the sample; drops: number of drops;
-// started: start time of the dataplane.
-#define SAMPLE(time, drops, started) \
-	"{\"ok\": true, \"result\": {\"time_ms\": " #time ", \"dataplane_started_ms\": " started \
-	", \"workers\": {}, \"drops\": {\"tcp_flags\": " #drops \
-	"}, \"services\": [], \"backends\": []}}"
 
 TEST(no_drops_says_for_how_long) {
 	static const struct {
