@@ -230,17 +230,23 @@ void weir_doctor_check_numa(struct weir_doctor *doctor) {
 	}
 }
 
-// Appends " net.ipvN.conf.IF.KEY=0" to the list if KEY is enabled, that is, if the kernel accepts
-// redirects or router advertisements on the interface.
+// Returns a setting of an interface, or of "all"; 0 if it is unknown.
+static int64_t setting(
+	const struct weir_doctor *doctor, int family, const char *interface, const char *key) {
+	int64_t value = 0;
+
+	(void)weir_tree_number(
+		doctor->root, &value, "/proc/sys/net/ipv%d/conf/%s/%s", family, interface, key);
+	return value;
+}
+
+// Appends " net.ipvN.conf.IF.KEY=0" to the list if the setting is not 0.
 static void add_accepted(const struct weir_doctor *doctor, int family, const char *interface,
 	const char *key, char *list, size_t bytes) {
 	const size_t used = strlen(list);
 	char name[WEIR_SYSCTL_NAME_BYTES];
-	int64_t value;
 
-	if (weir_tree_number(doctor->root, &value, "/proc/sys/net/ipv%d/conf/%s/%s", family,
-		    interface, key) == 0 &&
-		value > 0) {
+	if (setting(doctor, family, interface, key) > 0) {
 		snprintf(list + used, bytes - used, " net.ipv%d.conf.%s.%s=0", family,
 			weir_sysctl_name(interface, name), key);
 	}
@@ -248,15 +254,27 @@ static void add_accepted(const struct weir_doctor *doctor, int family, const cha
 
 static void look_at_redirects(struct weir_doctor *doctor, const struct weir_config_port *port,
 	const struct weir_doctor_device *device) {
+	const char *interface = device->interface, *redirects = "accept_redirects";
+	const bool forwards6 = setting(doctor, 6, interface, "forwarding") > 0;
 	char list[256] = "";
 
 	(void)port;
-	// IPv4: a host accepts redirects if the setting of "all" or of the interface is 1. IPv6:
-	// the kernel uses only the setting of the interface.
-	add_accepted(doctor, 4, "all", "accept_redirects", list, sizeof(list));
-	add_accepted(doctor, 4, device->interface, "accept_redirects", list, sizeof(list));
-	add_accepted(doctor, 6, device->interface, "accept_redirects", list, sizeof(list));
-	add_accepted(doctor, 6, device->interface, "accept_ra", list, sizeof(list));
+	// IPv4: the kernel accepts redirects if the setting of "all" or of the interface is 1; with
+	// forwarding, only if both are 1.
+	if (setting(doctor, 4, interface, "forwarding") <= 0 ||
+		(setting(doctor, 4, "all", redirects) > 0 &&
+			setting(doctor, 4, interface, redirects) > 0)) {
+		add_accepted(doctor, 4, "all", redirects, list, sizeof(list));
+		add_accepted(doctor, 4, interface, redirects, list, sizeof(list));
+	}
+	// IPv6: the kernel uses only the settings of the interface. With forwarding, it accepts no
+	// redirects, and router advertisements only if accept_ra is 2.
+	if (!forwards6) {
+		add_accepted(doctor, 6, interface, redirects, list, sizeof(list));
+	}
+	if (!forwards6 || setting(doctor, 6, interface, "accept_ra") == 2) {
+		add_accepted(doctor, 6, interface, "accept_ra", list, sizeof(list));
+	}
 	if (list[0] == '\0') {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, device->interface,
 			"accepts no ICMP redirects or router advertisements");
