@@ -363,7 +363,8 @@ void weir_echo_round(const struct weir_echo_sockets *sockets, struct weir_echo *
 			}
 			again = now + AGAIN_MS;
 		}
-		if (poll(waiting, 2, (int)(again < end ? again - now : end - now)) > 0) {
+		if (!is_done(probes, count) &&
+			poll(waiting, 2, (int)(again < end ? again - now : end - now)) > 0) {
 			receive(sockets, probes, count);
 		}
 		now = weir_monotonic_ms();

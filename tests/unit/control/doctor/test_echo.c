@@ -251,3 +251,17 @@ TEST(round_ends_in_time_although_hosts_are_dead) {
 	assert_in_range(weir_monotonic_ms() - begin, 0, 1500);
 	weir_echo_close(&sockets);
 }
+
+TEST(round_without_an_open_request_ends_at_once) {
+	struct weir_echo probe = request_to("10.9.0.1", "127.0.0.1"); // there is no route
+	struct weir_echo_sockets sockets;
+	int64_t begin;
+
+	assert_int_equal(weir_echo_open(&sockets), 0);
+	begin = weir_monotonic_ms();
+	weir_echo_round(&sockets, NULL, 0, LONG_MS);
+	weir_echo_round(&sockets, &probe, 1, LONG_MS);
+	assert_true(probe.error < 0);
+	assert_in_range(weir_monotonic_ms() - begin, 0, MS);
+	weir_echo_close(&sockets);
+}
