@@ -91,6 +91,7 @@ static int drop_privileges(const struct weir_metrics_options *options, struct we
 	}
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
 		r = -errno;
+		snprintf(why, sizeof(why), "cannot set no_new_privs: %s", strerror(-r));
 	}
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "%s", why);
