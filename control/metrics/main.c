@@ -143,7 +143,6 @@ static int serve(const struct weir_metrics_options *options, int fd, struct weir
 	r = weir_server_create(&params, &server);
 	if (r < 0) {
 		weir_log_write(log, WEIR_LOG_ERROR, "cannot serve: %s", strerror(-r));
-		close(fd);
 		goto free_documents;
 	}
 	weir_log_write(log, WEIR_LOG_INFO, "weir-metrics %s (pid %d, uid %u): http://%s/metrics",

@@ -33,7 +33,9 @@
 struct weir_server;
 
 struct weir_server_params {
-	int fd; // listening socket; owned by the server, unless weir_server_create fails
+	// Listening socket; owned by the server. If weir_server_create fails, libmicrohttpd may
+	// have closed it.
+	int fd;
 	struct weir_documents *documents; // borrowed
 	const char *const *hosts; // borrowed
 	unsigned int host_count;
