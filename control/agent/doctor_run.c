@@ -49,7 +49,7 @@ static void name_options(const struct weir_agent_options *options, struct weir_f
 	}
 }
 
-static void print(const struct weir_agent_doctor *doctor) {
+static void print(struct weir_agent_doctor *doctor) {
 	json_t *json;
 
 	if (!doctor->options->json) {

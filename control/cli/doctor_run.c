@@ -103,7 +103,7 @@ static struct weir_config *complete(
 	return runs;
 }
 
-static int show(const struct weir_cli *cli, const struct weir_doctor *doctor) {
+static int show(const struct weir_cli *cli, struct weir_doctor *doctor) {
 	json_t *json;
 
 	if (!cli->options->json) {

@@ -191,31 +191,31 @@ void weir_findings_print(const struct weir_findings *findings, FILE *out) {
 		weir_plural(counts[WEIR_FINDING_NOTICE]), counts[WEIR_FINDING_OK]);
 }
 
-json_t *weir_findings_json(const struct weir_findings *findings) {
-	json_t *list = json_array();
+// If the text is not UTF-8, json_string fails: escapes the text, as for a terminal.
+static json_t *json_text(const char *text) {
+	json_t *json = json_string(text);
+	char shown[640];
+
+	return json != NULL ? json : json_string(weir_terminal_text(text, shown, sizeof(shown)));
+}
+
+json_t *weir_findings_json(struct weir_findings *findings) {
+	json_t *list = json_array(), *json;
 
 	for (uint32_t i = 0; i < findings->count; i++) {
 		const struct weir_finding *finding = &findings->list[i];
-		json_t *object = json_pack("{s:s, s:s}", "level", level_names[finding->level],
-			"check", finding->check);
+		json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o}", "level",
+			level_names[finding->level], "check", finding->check, "subject",
+			json_text(finding->subject), "found", json_text(finding->found), "cure",
+			finding->cure[0] ? json_text(finding->cure) : json_null());
 
-		// If the text is not UTF-8, json_string fails: escape the text, as for a terminal.
-		for (int part = 0; part < 3; part++) {
-			static const char *const names[] = {"subject", "found", "cure"};
-			const char *texts[] = {finding->subject, finding->found, finding->cure};
-			json_t *text = json_string(texts[part]);
-			char shown[640];
-
-			if (text == NULL) {
-				text = json_string(
-					weir_terminal_text(texts[part], shown, sizeof(shown)));
-			}
-			json_object_set_new(object, names[part],
-				part == 2 && !finding->cure[0] ? (json_decref(text), json_null())
-							       : text);
+		if (json_array_append_new(list, object) < 0) {
+			json_decref(list);
+			list = NULL;
 		}
-		json_array_append_new(list, object);
 	}
-	return json_pack("{s:s, s:o}", "worst", level_names[weir_findings_worst(findings)],
+	json = json_pack("{s:s, s:o}", "worst", level_names[weir_findings_worst(findings)],
 		"findings", list);
+	findings->out_of_memory |= json == NULL;
+	return json;
 }

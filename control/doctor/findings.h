@@ -62,5 +62,5 @@ int weir_findings_exit(const struct weir_findings *findings);
 // Prints the table. A command is printed on a separate line, after "$ ".
 void weir_findings_print(const struct weir_findings *findings, FILE *out);
 // Returns the findings as JSON: {worst, findings: [{level, check, subject, found, cure}]}, owned by
-// the caller. Returns NULL if out of memory.
-json_t *weir_findings_json(const struct weir_findings *findings);
+// the caller. If out of memory, returns NULL and sets out_of_memory.
+json_t *weir_findings_json(struct weir_findings *findings);

@@ -132,21 +132,30 @@ void weir_history_note_starts(struct weir_history *history, const json_t *figure
 
 // --- writing JSON -----------------------------------------------------------------------------
 
+// Appends a new value, and returns the list. If out of memory, releases the list and returns NULL.
+// list, value: NULL = out of memory.
+static json_t *append(json_t *list, json_t *value) {
+	if (json_array_append_new(list, value) < 0) {
+		json_decref(list);
+		return NULL;
+	}
+	return list;
+}
+
 static json_t *json_columns(void) {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < COLUMNS; i++) {
-		json_array_append_new(list, json_string(columns[i]));
+		list = append(list, json_string(columns[i]));
 	}
 	return list;
 }
 
 static json_t *json_sample(const struct weir_history_sample *sample) {
-	json_t *list = json_array();
+	json_t *list = append(json_array(), json_integer((json_int_t)sample->time_ms));
 
-	json_array_append_new(list, json_integer((json_int_t)sample->time_ms));
 	if (sample->known) {
-#define X(field) json_array_append_new(list, json_integer(sample->field));
+#define X(field) list = append(list, json_integer(sample->field));
 		WEIR_HISTORY_FIGURES(X)
 #undef X
 	}
@@ -160,11 +169,10 @@ static json_t *json_rings(const struct weir_history *history) {
 		json_t *samples = json_array();
 
 		for (uint32_t n = history->ring[i].count; n-- > 0;) {
-			json_array_append_new(
-				samples, json_sample(last_sample(&history->ring[i], n)));
+			samples = append(samples, json_sample(last_sample(&history->ring[i], n)));
 		}
-		json_array_append_new(list, json_pack("{s:I, s:o}", "period_ms",
-						    (json_int_t)periods_ms[i], "samples", samples));
+		list = append(list, json_pack("{s:I, s:o}", "period_ms", (json_int_t)periods_ms[i],
+					    "samples", samples));
 	}
 	return list;
 }
@@ -176,7 +184,7 @@ static json_t *json_starts(const struct weir_history *history) {
 		const struct weir_history_start *start = last_start(history, n);
 
 		if (start->time_ms != 0) {
-			json_array_append_new(
+			list = append(
 				list, json_pack("{s:I, s:s}", "time_ms", (json_int_t)start->time_ms,
 					      "process", processes[start->process]));
 		}

@@ -4,6 +4,7 @@
 #include "findings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test.h"
@@ -62,5 +63,32 @@ TEST(services_that_do_not_fit_are_counted) {
 	assert_true(strlen(found) < sizeof(findings.list[0].found) - 1);
 	assert_non_null(strstr(found, "is silent; also: a-service-with-a-long-name-01/web-1, "));
 	assert_string_equal(strstr(found, ", and "), ", and 89 more");
+	weir_findings_fini(&findings);
+}
+
+static long left; // allocations of jansson before one that fails
+
+static void *allocate(size_t bytes) {
+	return left-- != 0 ? malloc(bytes) : NULL;
+}
+
+TEST(json_is_complete_or_out_of_memory) {
+	struct weir_findings findings = {.check = "agents"};
+	json_t *whole, *json = NULL;
+
+	add(&findings, "web/a", "is silent", "ssh 10.0.0.1 status");
+	add(&findings, "web/b", "\xff is not UTF-8", "");
+	whole = weir_findings_json(&findings);
+	json_set_alloc_funcs(allocate, free);
+	for (long n = 0; json == NULL; n++) {
+		left = n;
+		json = weir_findings_json(&findings);
+		assert_true(json != NULL || weir_findings_exit(&findings) == 2);
+		findings.out_of_memory = false;
+	}
+	json_set_alloc_funcs(malloc, free);
+	assert_true(json_equal(json, whole));
+	json_decref(json);
+	json_decref(whole);
 	weir_findings_fini(&findings);
 }

@@ -94,6 +94,32 @@ static void note(struct weir_history *history, int control, int dataplane) {
 	json_decref(figures);
 }
 
+static long left; // allocations of jansson before one that fails
+
+static void *allocate(size_t bytes) {
+	return left-- != 0 ? malloc(bytes) : NULL;
+}
+
+TEST(history_is_complete_or_out_of_memory) {
+	struct weir_history history = {.next_start = 0};
+	json_t *of_workers = workers(10, 20), *whole, *json = NULL;
+
+	weir_history_add(&history, 1000, of_workers);
+	weir_history_add(&history, 2000, NULL);
+	note(&history, 1, 2);
+	whole = weir_history_json(&history);
+	json_set_alloc_funcs(allocate, free);
+	for (long n = 0; json == NULL; n++) {
+		left = n;
+		json = weir_history_json(&history);
+	}
+	json_set_alloc_funcs(malloc, free);
+	assert_true(json_equal(json, whole));
+	json_decref(json);
+	json_decref(whole);
+	json_decref(of_workers);
+}
+
 TEST(history_notes_each_start_once) {
 	struct weir_history history = {.next_start = 0};
 	const json_t *last, *starts;
