@@ -129,6 +129,7 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	json_t *errors, *warnings, *of_host;
 	int r = weir_config_read(file, &config, &found);
 	uint32_t of_file;
+	char shown[1024];
 	bool ok;
 
 	(void)command;
@@ -161,13 +162,11 @@ int weir_check_run(struct weir_cli *cli, const struct weir_cli_command *command)
 		weir_cli_print_errors(cli->out, cli->words[0], " warning:", warnings);
 		if (ok) {
 			print_good(cli, cli->words[0], config, found.warning_count);
-		} else if (json_array_size(errors) == 0) {
-			char shown[1024];
-
-			fprintf(cli->err, "weirctl: %s: %s\n",
-				weir_terminal_text(cli->words[0], shown, sizeof(shown)),
-				strerror(-r));
 		}
+	}
+	if (!ok && json_array_size(errors) == 0) {
+		fprintf(cli->err, "weirctl: %s: %s\n",
+			weir_terminal_text(cli->words[0], shown, sizeof(shown)), strerror(-r));
 	}
 	json_decref(errors);
 	json_decref(warnings);
