@@ -288,7 +288,7 @@ int weir_canary_run_start(struct weir_cli *cli, const struct weir_cli_command *c
 	if (request == NULL) {
 		return WEIR_CLI_REFUSED;
 	}
-	r = weir_cli_request(cli, request, &result);
+	r = (cli->options->dry_run ? weir_cli_request : weir_cli_change)(cli, request, &result);
 	json_decref(request);
 	if (r == WEIR_CLI_DONE) {
 		weir_cli_show(cli, command, result);

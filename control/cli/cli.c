@@ -95,16 +95,12 @@ static int run_request(struct weir_cli *cli, const struct weir_cli_command *comm
 	if (command->run != NULL) {
 		r = command->run(cli, command);
 	} else {
-		r = weir_cli_request(cli, request, &result);
-		if (r == WEIR_CLI_DONE) {
-			r = show_result(cli, command, result);
-		} else if (r == WEIR_CLI_UNREACHABLE && command->change && !cli->walks_on &&
-			   strcmp(command->request, "config.diff") != 0 &&
-			   strcmp(command->request, "affinity.show") != 0) {
-			fprintf(cli->err,
-				"weirctl: the change may still take effect; see \"weirctl audit "
-				"show\"\n");
-		}
+		const bool change = command->change &&
+				    strcmp(command->request, "config.diff") != 0 &&
+				    strcmp(command->request, "affinity.show") != 0;
+
+		r = (change ? weir_cli_change : weir_cli_request)(cli, request, &result);
+		r = r == WEIR_CLI_DONE ? show_result(cli, command, result) : r;
 	}
 	json_decref(request);
 	weir_client_free(cli->client);

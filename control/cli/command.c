@@ -190,6 +190,16 @@ int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret) 
 	return ask(cli, request, false, ret);
 }
 
+int weir_cli_change(struct weir_cli *cli, const json_t *request, json_t **ret) {
+	int r = ask(cli, request, false, ret);
+
+	if (r == WEIR_CLI_UNREACHABLE && !cli->walks_on) {
+		fprintf(cli->err,
+			"weirctl: the change may still take effect; see \"weirctl audit show\"\n");
+	}
+	return r;
+}
+
 int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t **ret) {
 	return ask(cli, request, true, ret);
 }

@@ -60,6 +60,8 @@ struct weir_cli_command {
 // Send a request and extract the result from the answer. Prints errors, and a warning if changes
 // are not published yet. *ret: the result, owned by the caller. Returns enum weir_cli_exit.
 int weir_cli_request(struct weir_cli *cli, const json_t *request, json_t **ret);
+// Like weir_cli_request. If weir-control does not answer, prints that it may still make the change.
+int weir_cli_change(struct weir_cli *cli, const json_t *request, json_t **ret);
 // Like weir_cli_request, but if the requested object does not exist, sets *ret to NULL and returns
 // WEIR_CLI_DONE.
 int weir_cli_request_if_any(struct weir_cli *cli, const json_t *request, json_t **ret);

@@ -447,7 +447,7 @@ int weir_drain_run(struct weir_cli *cli, const struct weir_cli_command *command)
 	if (request == NULL) {
 		return WEIR_CLI_REFUSED;
 	}
-	r = weir_cli_request(cli, request, &begun);
+	r = weir_cli_change(cli, request, &begun);
 	json_decref(request);
 	if (r != WEIR_CLI_DONE) {
 		return r;

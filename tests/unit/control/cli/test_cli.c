@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
+#include <stdbool.h>
 #include <time.h>
 
 #include "cli_lab.h"
@@ -254,6 +255,36 @@ TEST(dead_daemon_exits_3_at_once) {
 		"start it "
 		"with \"weir-control --config FILE --data-path-checks --run-dir /nonexistent\"\n");
 	free_outcome(&outcome);
+}
+
+TEST(change_without_a_reply_may_take_effect) {
+	static const struct {
+		char *words[9];
+		bool is_change;
+	} cases[] = {
+		{{"--timeout=50", "service", "drain", "web"}, true},
+		{{"--timeout=50", "vip", "drain", "192.0.2.1"}, true},
+		{{"--timeout=50", "backend", "drain", "web-1", "--wait"}, true},
+		{{"--timeout=50", "host", "drain", "10.0.0.11"}, true},
+		{{"--timeout=50", "canary", "start", "web", "web-1"}, true},
+		{{"--timeout=50", "canary", "start", "web", "web-1", "--dry-run"}, false},
+		{{"--timeout=50", "backend", "shed", "web-1", "--to-mean"}, true},
+		{{"--timeout=50", "backend", "shed", "web-1", "--to-mean", "--dry-run"}, false},
+		{{"--timeout=50", "backend", "shed", "web-1", "--stop"}, true},
+		{{"--timeout=50", "config", "diff"}, false},
+	};
+	struct server *server = server_start(SERVER_HANG, NULL);
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct outcome outcome = run_weirctl(server_folder(server), cases[i].words);
+
+		assert_int_equal(outcome.status, 3);
+		assert_int_equal(
+			strstr(outcome.err, "the change may still take effect; see") != NULL,
+			cases[i].is_change);
+		free_outcome(&outcome);
+	}
+	server_stop(server);
 }
 
 TEST(hanging_daemon_exits_3_after_the_timeout) {
