@@ -208,6 +208,15 @@ struct weir_config_command {
 	uint32_t words; // 0 = no program
 };
 
+// A further URL of an HTTP check; the other settings of its request are those of the check.
+#define WEIR_CONFIG_URLS_MAX 15
+struct weir_config_url {
+	char path[256];
+	uint16_t status_first, status_last; // default 200..399
+	char body[256], body_regex[256];
+	struct weir_config_bytes body_sha256, body_md5;
+};
+
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: all backends are considered healthy
 	enum weir_config_via via; // for the types tcp, udp, dns, http, https and grpc
@@ -217,6 +226,10 @@ struct weir_config_health_check {
 	// expression (pattern.h), or a digest of 32 or 16 bytes; "" and no bytes = any body
 	char body[256], body_regex[256];
 	struct weir_config_bytes body_sha256, body_md5;
+	// http, https: URLs that the check requests one after the other if the answer to `path`,
+	// and each answer before, is good; owned
+	struct weir_config_url *urls;
+	uint32_t url_count; // 0..WEIR_CONFIG_URLS_MAX
 	char ca_file[256]; // https, grpc with tls: file of trusted CAs, "" = CAs of the system
 	// https, grpc with tls: SNI, and the name to verify; "" = host, otherwise the address
 	char server_name[256];
@@ -459,6 +472,9 @@ uint8_t weir_config_check_protocol(enum weir_config_check check);
 // Returns the health check of a backend of the service: its own check, or the check of the service.
 const struct weir_config_health_check *weir_config_check_of(
 	const struct weir_config_service *service, const struct weir_config_backend *backend);
+// Copies the path, the statuses and the test of the body: from a check, or from a URL to a check.
+void weir_config_url_of(const struct weir_config_health_check *check, struct weir_config_url *ret);
+void weir_config_use_url(struct weir_config_health_check *check, const struct weir_config_url *url);
 // Iterates over the checks of a service: its own check, which can have the type none, and the own
 // checks of its backends.
 //

@@ -2,6 +2,8 @@
 //
 // Checks of the settings of health checks that the table of keys cannot express.
 #include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config_keys.h"
@@ -49,6 +51,7 @@ static const struct {
 	{"record", TYPE(DNS), "\"dns\""},
 	{"rcode", TYPE(DNS), "\"dns\""},
 	{"address", TYPE(DNS), "\"dns\""},
+	{"urls", HTTP_TYPES, "\"http\" or \"https\""},
 };
 
 // Returns a note for a message if the file does not have this key in the object of the check.
@@ -311,6 +314,45 @@ static void check_retry(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
+void weir_config_identify_url(const void *element, char *text, size_t bytes) {
+	snprintf(text, bytes, "%s", ((const struct weir_config_url *)element)->path);
+}
+
+void weir_config_check_url(struct weir_json_reader *reader, const struct weir_json_place *place,
+	void *into, const struct weir_json_keys_read *read) {
+	struct weir_config_health_check check = {.given = read->present};
+
+	weir_config_use_url(&check, into);
+	check_http(reader, place, &check, read);
+	check_body(reader, place, &check, read);
+}
+
+static void check_urls(struct weir_json_reader *reader, const struct weir_json_place *place,
+	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	const struct weir_json_place urls = weir_json_place_member(place, "urls");
+
+	for (uint32_t i = 0; weir_json_valid(read, "urls") && i < check->url_count; i++) {
+		const struct weir_json_place at = weir_json_place_element(&urls, i);
+		const struct weir_config_url *url = &check->urls[i];
+
+		for (uint32_t k = 0; k < i; k++) {
+			if (strcmp(url->path, check->urls[k].path) == 0) {
+				weir_json_error_at(reader, &at, "path",
+					"\"%.100s\" is already a path of this check", url->path);
+				break;
+			}
+		}
+		if (weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET &&
+			(url->body[0] != '\0' || url->body_regex[0] != '\0' ||
+				url->body_sha256.count > 0 || url->body_md5.count > 0)) {
+			weir_json_error(reader, &at,
+				"tests the body, which cannot be checked in a response to %s; "
+				"use method \"GET\"",
+				weir_config_method_name(check->method));
+		}
+	}
+}
+
 // Notes which keys the own check of a backend has.
 void weir_config_note_health(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
@@ -334,6 +376,7 @@ void weir_config_check_health(struct weir_json_reader *reader, const struct weir
 		check_types(reader, place, check, read);
 		check_http(reader, place, check, read);
 		check_body(reader, place, check, read);
+		check_urls(reader, place, check, read);
 		check_tls(reader, place, check, read);
 		check_exchange(reader, place, check, read);
 	}
@@ -430,9 +473,14 @@ static bool has_group(const struct weir_json_keys_read *read, const char *key) {
 	return weir_json_present(read, key);
 }
 
-// Copies the values that the backend's own check lacks from the check of the service.
-static void inherit(struct weir_config_health_check *own,
+// Copies the values that the backend's own check lacks from the check of the service. Returns false
+// if out of memory.
+static bool inherit(struct weir_config_health_check *own,
 	const struct weir_config_health_check *service, const struct weir_json_keys_read *read) {
+	const bool urls = weir_json_present(read, "urls");
+	struct weir_config_url *given = own->urls;
+	const uint32_t count = own->url_count;
+
 	for (uint32_t i = 0; i < read->object->count; i++) {
 		const struct weir_json_key *key = &read->object->key[i];
 
@@ -444,6 +492,17 @@ static void inherit(struct weir_config_health_check *own,
 			own->given |= service->given & 1ull << i;
 		}
 	}
+	own->urls = given;
+	own->url_count = count;
+	if (!urls && service->url_count > 0) {
+		own->urls = calloc(service->url_count, sizeof(*own->urls));
+		if (own->urls == NULL) {
+			return false;
+		}
+		own->url_count = service->url_count;
+		memcpy(own->urls, service->urls, own->url_count * sizeof(*own->urls));
+	}
+	return true;
 }
 
 void weir_config_check_service_health(struct weir_json_reader *reader,
@@ -466,8 +525,10 @@ void weir_config_check_service_health(struct weir_json_reader *reader,
 			const struct weir_json_keys_read read_keys = {
 				.object = keys, .present = own->given, .valid = UINT64_MAX};
 
-			if (own->type == service->health_check.type) {
-				inherit(own, &service->health_check, &read_keys);
+			if (own->type == service->health_check.type &&
+				!inherit(own, &service->health_check, &read_keys)) {
+				reader->out_of_memory = true;
+				return;
 			}
 			weir_config_check_health(reader, &at, own, &read_keys);
 			check_port(reader, &backend, service, own);

@@ -224,6 +224,25 @@ static const struct weir_json_key subset_keys[] = {
 static const struct weir_json_object subset_object = {.name = "subset", ROWS(subset_keys),
 	.check = weir_config_check_subset};
 
+// The tests of an answer: keys of a health check, and of each of its further URLs.
+#define ANSWER(of) \
+	INTEGER("status_first", of, status_first, 100, 599, "200", CONTROL), \
+		INTEGER("status_last", of, status_last, 100, 599, "399", CONTROL), \
+		VALUE("body", weir_json_type_text, of, body, .min = 1, .max = 255, OR_NULL, CONTROL), \
+		VALUE("body_regex", weir_json_type_text, of, body_regex, .min = 1, .max = 255, \
+			OR_NULL, CONTROL), \
+		VALUE("body_sha256", weir_config_type_hex_bytes, of, body_sha256, OR_NULL, CONTROL), \
+		VALUE("body_md5", weir_config_type_hex_bytes, of, body_md5, OR_NULL, CONTROL)
+#define URL weir_config_url
+static const struct weir_json_key url_keys[] = {
+	VALUE("path", weir_json_type_text, URL, path, .required = true, .min = 1, .max = 255, CONTROL),
+	ANSWER(URL),
+	COMMENT,
+};
+static const struct weir_json_object url_object = {.name = "url", ROWS(url_keys),
+	.bytes = sizeof(struct URL), .check = weir_config_check_url,
+	.identify = weir_config_identify_url};
+
 #define CHECK weir_config_health_check
 static const struct weir_json_key health_check_keys[] = {
 	CHOICE("type", CHECK, type, weir_config_checks, NULL, .required = true, .versioned = true,
@@ -234,13 +253,10 @@ static const struct weir_json_key health_check_keys[] = {
 	VALUE("host", weir_json_type_text, CHECK, host, .min = 1, .max = 255, OR_NULL, CONTROL),
 	INTEGER("port", CHECK, port, 0, 65535, "0", CONTROL),
 	CHOICE("method", CHECK, method, weir_config_methods, "\"GET\"", CONTROL),
-	INTEGER("status_first", CHECK, status_first, 100, 599, "200", CONTROL),
-	INTEGER("status_last", CHECK, status_last, 100, 599, "399", CONTROL),
-	VALUE("body", weir_json_type_text, CHECK, body, .min = 1, .max = 255, OR_NULL, CONTROL),
-	VALUE("body_regex", weir_json_type_text, CHECK, body_regex, .min = 1, .max = 255, OR_NULL,
-		CONTROL),
-	VALUE("body_sha256", weir_config_type_hex_bytes, CHECK, body_sha256, OR_NULL, CONTROL),
-	VALUE("body_md5", weir_config_type_hex_bytes, CHECK, body_md5, OR_NULL, CONTROL),
+	ANSWER(CHECK),
+	{.key = "urls", .type = &weir_json_type_list, FIELD(CHECK, urls),
+	 .offset2 = offsetof(struct CHECK, url_count), .max = WEIR_CONFIG_URLS_MAX,
+	 .object = &url_object, CONTROL},
 	VALUE("tls", weir_json_type_boolean, CHECK, tls, .fallback = "false", CONTROL),
 	VALUE("verify", weir_json_type_boolean, CHECK, verify, .fallback = "true", CONTROL),
 	VALUE("ca_file", weir_json_type_text, CHECK, ca_file, .min = 1, .max = 255, OR_NULL, CONTROL),

@@ -57,16 +57,18 @@ extern const struct weir_json_choice weir_config_idles[], weir_config_protocols[
 typedef void weir_config_check_object(struct weir_json_reader *reader,
 	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read);
 weir_config_check_object weir_config_check_instance, weir_config_check_port, weir_config_check_bind,
-	weir_config_check_health, weir_config_note_health, weir_config_check_agent_check,
-	weir_config_check_agent, weir_config_check_agents, weir_config_check_backend,
-	weir_config_check_service, weir_config_check_segment, weir_config_check_policy,
-	weir_config_check_flow_control, weir_config_check_subset, weir_config_check_root;
+	weir_config_check_health, weir_config_note_health, weir_config_check_url,
+	weir_config_check_agent_check, weir_config_check_agent, weir_config_check_agents,
+	weir_config_check_backend, weir_config_check_service, weir_config_check_segment,
+	weir_config_check_policy, weir_config_check_flow_control, weir_config_check_subset,
+	weir_config_check_root;
 
 // Write the text that identifies, or describes, an element of a list in a difference.
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
 void weir_config_identify_gcu(const void *element, char *text, size_t bytes);
 void weir_config_identify_service(const void *element, char *text, size_t bytes);
 void weir_config_identify_bind(const void *element, char *text, size_t bytes);
+void weir_config_identify_url(const void *element, char *text, size_t bytes);
 void weir_config_identify_backend(const void *element, char *text, size_t bytes);
 void weir_config_describe_port(const void *element, char *text, size_t bytes);
 void weir_config_describe_service(const void *element, char *text, size_t bytes);

@@ -33,7 +33,8 @@ static bool leave_out_element(struct weir_import *import, json_t *list, const js
 
 // Returns whether a health check remains useful without this key.
 static bool is_detail(const char *key) {
-	return strcmp(key, "host") == 0 || strncmp(key, "body", 4) == 0 || strcmp(key, "path") == 0;
+	return strcmp(key, "host") == 0 || strncmp(key, "body", 4) == 0 ||
+	       strcmp(key, "path") == 0 || strcmp(key, "urls") == 0;
 }
 
 // owner: the service or backend that has the check.
@@ -41,6 +42,7 @@ static bool leave_out_check(struct weir_import *import, json_t *owner,
 	const struct weir_import_place *place, const char *key, const char *reason) {
 	json_t *check = json_object_get(owner, "health_check");
 
+	key = strncmp(key, "urls", 4) == 0 ? "urls" : key;
 	if (key[0] != '\0' && is_detail(key) && json_object_get(check, key) != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, key, "%s", reason);
 		json_object_del(check, key);

@@ -240,10 +240,59 @@ static void read_url(
 	}
 }
 
+static void begin_url(json_t *url) {
+	json_object_set_new(url, "path", json_string("/"));
+	json_object_set_new(url, "status_first", json_integer(200));
+	json_object_set_new(url, "status_last", json_integer(299));
+}
+
+// Returns whether one of the URLs has this path.
+static bool has_path(const json_t *urls, const json_t *path) {
+	const json_t *url;
+	size_t i;
+
+	json_array_foreach (urls, i, url) {
+		if (json_equal(json_object_get(url, "path"), path)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// Adds a further URL to a check.
+static void add_url(struct weir_import *import, const struct weir_keepalived_statement *statement,
+	json_t *check) {
+	json_t *url, *urls = json_object_get(check, "urls");
+
+	if (find_child(statement, "path") == NULL) {
+		weir_keepalived_ignored(import, statement, "a url block needs a path");
+		return;
+	}
+	url = json_object();
+	begin_url(url);
+	read_url(import, statement, url);
+	if (json_object_get(url, "host") != NULL) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, "virtualhost",
+			"all URLs of a health check have the same host");
+		json_object_del(url, "host");
+	}
+	if (json_array_size(urls) == WEIR_CONFIG_URLS_MAX ||
+		has_path(urls, json_object_get(url, "path"))) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, "url",
+			"a health check requests each path once, and at most %d URLs",
+			WEIR_CONFIG_URLS_MAX + 1);
+		json_decref(url);
+		return;
+	}
+	if (urls == NULL) {
+		urls = json_array();
+		import->failed |= json_object_set_new(check, "urls", urls) < 0;
+	}
+	import->failed |= json_array_append_new(urls, url) < 0;
+}
+
 static void begin_http(const struct checker *checker, json_t *check) {
-	json_object_set_new(check, "path", json_string("/"));
-	json_object_set_new(check, "status_first", json_integer(200));
-	json_object_set_new(check, "status_last", json_integer(299));
+	begin_url(check);
 	if (strcmp(checker->type, "https") == 0) { // keepalived verifies no certificate
 		json_object_set_new(check, "verify", json_false());
 	}
@@ -389,9 +438,8 @@ static void read_checker(struct weir_import *import, const struct checker *check
 			}
 		} else if (key == url && is_http(checker)) {
 			read_url(import, key, check);
-		} else if (strcmp(keyword, "url") == 0) {
-			weir_import_note(import, &key->place, WEIR_IMPORT_LEFT_OUT, "url",
-				"a health check requests only one URL: using the first URL");
+		} else if (strcmp(keyword, "url") == 0 && is_http(checker)) {
+			add_url(import, key, check);
 		} else if (strcmp(keyword, "connect_ip") != 0 ||
 			   !is_address(weir_keepalived_word(key, 1), target->address)) {
 			weir_keepalived_note(import, key, rest);

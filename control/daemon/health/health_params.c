@@ -6,6 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Returns false if out of memory.
+static bool copy_check(
+	struct weir_config_health_check *to, const struct weir_config_health_check *from) {
+	const size_t bytes = from->url_count * sizeof(from->urls[0]);
+
+	*to = *from;
+	to->urls = bytes > 0 ? malloc(bytes) : NULL;
+	if (to->urls != NULL) {
+		memcpy(to->urls, from->urls, bytes);
+	}
+	return bytes == 0 || to->urls != NULL;
+}
+
 struct weir_health_params *weir_health_params_share(struct weir_health_params *before,
 	const struct weir_health_target *before_of, const struct weir_health_target *target) {
 	const size_t vips_bytes = target->vip_count * sizeof(target->vips[0]);
@@ -13,10 +26,10 @@ struct weir_health_params *weir_health_params_share(struct weir_health_params *b
 	if (before == NULL || before_of->check != target->check ||
 		before_of->vips != target->vips) {
 		before = calloc(1, sizeof(*before) + vips_bytes);
-		if (before == NULL) {
+		if (before == NULL || !copy_check(&before->check, target->check)) {
+			free(before);
 			return NULL;
 		}
-		before->check = *target->check;
 		before->vip_count = target->vip_count;
 		if (vips_bytes > 0) {
 			memcpy(before->vips, target->vips, vips_bytes);
@@ -28,6 +41,7 @@ struct weir_health_params *weir_health_params_share(struct weir_health_params *b
 
 void weir_health_params_leave(struct weir_health_params *params) {
 	if (params != NULL && --params->users == 0) {
+		free(params->check.urls);
 		free(params);
 	}
 }
@@ -45,21 +59,33 @@ static bool is_same_exchange(
 	       weir_address_equal(&a->address, &b->address);
 }
 
-static bool is_same_body(
-	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
-	return strcmp(a->body, b->body) == 0 && strcmp(a->body_regex, b->body_regex) == 0 &&
+static bool is_same_url(const struct weir_config_url *a, const struct weir_config_url *b) {
+	return strcmp(a->path, b->path) == 0 && a->status_first == b->status_first &&
+	       a->status_last == b->status_last && strcmp(a->body, b->body) == 0 &&
+	       strcmp(a->body_regex, b->body_regex) == 0 &&
 	       is_same_bytes(&a->body_sha256, &b->body_sha256) &&
 	       is_same_bytes(&a->body_md5, &b->body_md5);
 }
 
+static bool has_same_urls(
+	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
+	struct weir_config_url first, other;
+	bool same = a->url_count == b->url_count;
+
+	weir_config_url_of(a, &first);
+	weir_config_url_of(b, &other);
+	for (uint32_t i = 0; same && i < a->url_count; i++) {
+		same = is_same_url(&a->urls[i], &b->urls[i]);
+	}
+	return same && is_same_url(&first, &other);
+}
+
 static bool is_same_request(
 	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
-	return strcmp(a->path, b->path) == 0 && strcmp(a->host, b->host) == 0 &&
-	       is_same_body(a, b) && strcmp(a->ca_file, b->ca_file) == 0 &&
-	       strcmp(a->server_name, b->server_name) == 0 &&
+	return has_same_urls(a, b) && strcmp(a->host, b->host) == 0 &&
+	       strcmp(a->ca_file, b->ca_file) == 0 && strcmp(a->server_name, b->server_name) == 0 &&
 	       strcmp(a->grpc_service, b->grpc_service) == 0 && a->tls == b->tls &&
-	       a->method == b->method && a->verify == b->verify && a->orca == b->orca &&
-	       a->status_first == b->status_first && a->status_last == b->status_last;
+	       a->method == b->method && a->verify == b->verify && a->orca == b->orca;
 }
 
 bool weir_health_params_are_of(

@@ -32,6 +32,9 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 #define ANY "{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 0}"
 #define ONE "{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}"
 #define TWO "{\"name\": \"web-2\", \"address\": \"10.0.0.12\"}"
+#define URLS(status) \
+	", \"health_check\": {\"type\": \"http\", \"urls\": [{\"path\": \"/b\", " \
+	"\"status_first\": " status "}]}"
 #define OWN(type) \
 	"{\"name\": \"web-2\", \"address\": \"10.0.0.12\", \"health_check\": {\"type\": " type "}" \
 	"}"
@@ -98,6 +101,10 @@ static const struct row rows[] = {
 			ONE ", " TWO) "]}",
 		"change service web health_check type: none -> tcp\n"
 		"change service web health_check interval_ms: 1000 -> 2000\n"},
+	{TOP WEB(BIND, URLS("200"), ONE) "]}", TOP WEB(BIND, URLS("301"), ONE) "]}",
+		"change service web health_check url /b status_first: 200 -> 301\n"},
+	{TOP WEB(BIND, ", \"health_check\": {\"type\": \"http\"}", ONE) "]}",
+		TOP WEB(BIND, URLS("200"), ONE) "]}", "add service web health_check url /b\n"},
 	{BASE, TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 81")) "]}",
 		"add service web backend web-2 health_check: type tcp, port 81\n"},
 	{TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 81")) "]}",

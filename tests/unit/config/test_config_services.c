@@ -308,6 +308,53 @@ TEST(own_check_of_a_backend_has_the_same_rules) {
 		"services[0].backends[1].health_check", "\"type\" is missing");
 }
 
+TEST(check_of_several_urls) {
+	struct weir_config *config =
+		parse_good(CONFIG("", SERVICE("\"health_check\": {\"type\": \"http\", \"urls\": "
+					      "[{\"path\": \"/a\"}, {\"path\": \"/b\", "
+					      "\"status_first\": 301, \"body\": \"b\"}]},",
+					      BIND, OWN("\"type\": \"http\""))));
+	const struct weir_config_health_check *check = &config->services[0].health_check;
+	const struct weir_config_health_check *own = config->services[0].backends[1].health_check;
+
+	assert_int_equal(check->url_count, 2);
+	assert_string_equal(check->urls[0].path, "/a");
+	assert_int_equal(check->urls[0].status_last, 399);
+	assert_int_equal(check->urls[1].status_first, 301);
+	assert_string_equal(check->urls[1].body, "b");
+	assert_int_equal(own->url_count, 2); // a copy
+	assert_ptr_not_equal(own->urls, check->urls);
+	assert_string_equal(own->urls[1].path, "/b");
+	weir_config_free(config);
+}
+
+TEST(urls_of_a_check_have_rules) {
+	static const struct {
+		const char *check, *path, *reason;
+	} cases[] = {
+		{"\"http\", \"urls\": [{\"path\": \"a\"}]", "urls[0].path", "must begin with"},
+		{"\"http\", \"urls\": [{\"path\": \"/a\"}, {\"path\": \"/a\"}]", "urls[1].path",
+			"\"/a\" is already a path of this check"},
+		{"\"http\", \"urls\": [{\"path\": \"/\", \"body_regex\": \"(\"}]",
+			"urls[0].body_regex", "is not a regular expression"},
+		{"\"http\", \"urls\": [{\"path\": \"/\", \"status_first\": 400}]",
+			"urls[0].status_first", "is above status_last (399, the default)"},
+		{"\"http\", \"method\": \"HEAD\", \"urls\": [{\"path\": \"/\", \"body\": \"a\"}]",
+			"urls[0]", "use method \"GET\""},
+		{"\"tcp\", \"urls\": [{\"path\": \"/\"}]", "urls", "is not used by type \"tcp\""},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char service[256], text[2048], path[80];
+
+		snprintf(service, sizeof(service), "\"health_check\": {\"type\": %s},",
+			cases[i].check);
+		snprintf(text, sizeof(text), CONFIG("", SERVICE("%s", BIND, BACKEND)), service);
+		snprintf(path, sizeof(path), "services[0].health_check.%s", cases[i].path);
+		expect_one_error(text, path, cases[i].reason);
+	}
+}
+
 TEST(health_check_needs_a_port) {
 	weir_config_free(parse_good(CONFIG(
 		"", SERVICE("\"health_check\": {\"type\": \"tcp\"},", RANGE(80, 90), BACKEND))));

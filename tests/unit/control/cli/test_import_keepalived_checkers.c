@@ -331,6 +331,34 @@ TEST(misc_check_with_a_long_command) {
 	}
 }
 
+TEST(url_blocks_become_urls) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 80 {\n HTTP_GET {\n"
+		" url {\n path /a\n status_code 204\n }\n"
+		" url {\n path /b\n digest 444bcb3a3fcf8389296c49467f27e1d6\n }\n"
+		" url {\n path /c\n status_code 301\n virtualhost x\n }\n"
+		" url {\n path /b\n }\n"
+		" url {\n status_code 200\n }\n"
+		" }\n }\n}\n";
+	struct lab lab = import(text, true, NULL);
+	const json_t *check = health_check(&lab);
+	const json_t *urls = json_object_get(check, "urls");
+
+	assert_string_equal(text_in(check, "path"), "/a");
+	assert_int_equal(number_in(check, "status_last"), 204);
+	assert_int_equal(json_array_size(urls), 2);
+	assert_string_equal(text_in(json_array_get(urls, 0), "path"), "/b");
+	assert_int_equal(number_in(json_array_get(urls, 0), "status_last"), 299);
+	assert_string_equal(
+		text_in(json_array_get(urls, 0), "body_md5"), "444bcb3a3fcf8389296c49467f27e1d6");
+	assert_int_equal(number_in(json_array_get(urls, 1), "status_first"), 301);
+	expect_note(&lab, 14, "have the same host");
+	expect_note(&lab, 19, "requests each path once");
+	expect_note(&lab, 22, "a url block needs a path");
+	done(&lab);
+}
+
 // The first check is that of the service. What only this check has gets its default in the others,
 // which would take it from the service otherwise.
 TEST(checks_of_other_servers_are_their_own) {

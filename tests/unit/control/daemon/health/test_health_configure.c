@@ -3,6 +3,8 @@
 // Tests changes of the configuration of health checks.
 #include <errno.h>
 
+#include <string.h>
+
 #include "health_lab.h"
 
 TEST_GROUP(health_lab_enter);
@@ -34,6 +36,35 @@ TEST(health_configure_continues_unchanged_checks) {
 	assert_true(status_of(lab, 8).passes > 0);
 	watch_lab_run(&lab->loop, has_passed_ten_times, lab, 5000, "ten passes");
 	assert_int_equal(lab->calls, 0);
+}
+
+static bool has_failed(void *context) {
+	return status_of(context, 7).fails > 0;
+}
+
+// The module has a copy of the URLs, and compares the URLs themselves.
+TEST(health_configure_compares_urls) {
+	struct lab *lab = *state;
+	struct weir_config_url first = {.path = "/a"}, same = first;
+
+	lab->check.type = WEIR_CHECK_HTTP; // the server does not speak HTTP
+	strcpy(lab->check.path, "/");
+	lab->check.urls = &first;
+	lab->check.url_count = 1;
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	strcpy(first.path, "/b");
+	lab->check.urls = &same;
+	watch_lab_run(&lab->loop, has_failed, lab, 5000, "a failure");
+	configure(lab);
+	assert_true(status_of(lab, 7).fails > 0);
+	same.status_first = 301;
+	configure(lab);
+	assert_int_equal(status_of(lab, 7).fails, 0);
+	lab->check.url_count = 0;
+	watch_lab_run(&lab->loop, has_failed, lab, 5000, "a failure");
+	configure(lab);
+	assert_int_equal(status_of(lab, 7).fails, 0);
 }
 
 TEST(health_configure_drops_unlisted_checks) {
