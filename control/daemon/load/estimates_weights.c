@@ -3,7 +3,7 @@
 // Weights from load reports. Weights "reported": the weight is the capability of the backend
 // (capability.h). Weights "balanced": the configured weight is corrected until the utilizations of
 // the backends are equal (balanced.h). No weight changes by more than a factor of CHANGE_MOST per
-// second, even when reports begin or expire.
+// second, even when reports begin or expire; but small weights rise by 1 at a time.
 #include <math.h>
 
 #include "estimates_private.h"
@@ -205,7 +205,7 @@ static bool approach(struct weir_estimates *estimates, struct service_estimates 
 		if (from == 0 && sum > 0) {
 			from = state.configured_weight / sum * service->count * WEIGHT_MEAN;
 		}
-		most = from * change;
+		most = fmax(from * change, from + 1); // weights are integers
 		least = from / change;
 		if (from > 0) {
 			service->weight[i] = target > most    ? (uint32_t)most

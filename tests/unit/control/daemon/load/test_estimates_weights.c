@@ -92,6 +92,19 @@ TEST(one_known_weight_is_not_enough) {
 	estimates_lab_close(&lab);
 }
 
+// A weight that has fallen to a few units, which a fifth per second would not change, rises again.
+TEST(smallest_weight_rises_again) {
+	static const double fallen[] = {100, 100, 0.0001}, equal[] = {100, 100, 100};
+	struct estimates_lab lab;
+
+	open_reported(&lab, 3);
+	report_for(&lab, fallen, 3, 120);
+	assert_in_range(weight_of(&lab, 2), 1, 4);
+	report_for(&lab, equal, 3, 180);
+	assert_in_range(weight_of(&lab, 2), 9800, 10200);
+	estimates_lab_close(&lab);
+}
+
 TEST(small_changes_are_not_published) {
 	static const double first[] = {100, 100}, small[] = {100, 102}, large[] = {100, 150};
 	struct estimates_lab lab;
