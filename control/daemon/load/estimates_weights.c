@@ -150,7 +150,7 @@ static uint32_t balance(struct weir_estimates *estimates, struct service_estimat
 	return known;
 }
 
-// Scale the weights to a mean of WEIGHT_MEAN.
+// Scale the weights to a mean of WEIGHT_MEAN. If all are 0, they become equal.
 static void scale(struct service_estimates *service) {
 	double sum = 0;
 
@@ -158,9 +158,9 @@ static void scale(struct service_estimates *service) {
 		sum += service->weight[i];
 	}
 	for (uint32_t i = 0; i < service->count; i++) {
-		double weight = service->weight[i] / sum * service->count * WEIGHT_MEAN + 0.5;
+		double part = sum > 0 ? service->weight[i] / sum * service->count : 1;
 
-		service->weight[i] = weight < 1 ? 1 : (uint32_t)weight;
+		service->weight[i] = (uint32_t)fmax(part * WEIGHT_MEAN + 0.5, 1);
 	}
 }
 

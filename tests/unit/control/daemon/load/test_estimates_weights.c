@@ -162,6 +162,26 @@ TEST(configured_weights_return) {
 	estimates_lab_close(&lab);
 }
 
+// All configured weights become 0, and the reports expire.
+TEST(configured_weights_of_zero_return) {
+	static const double requests[] = {100, 300};
+	struct estimates_lab lab;
+
+	open_reported(&lab, 2);
+	report_for(&lab, requests, 2, 20);
+	for (int i = 0; i < 2; i++) {
+		lab.config->services[0].backends[i].weight = 0;
+	}
+	lab_apply_follow(&lab);
+	for (int i = 0; i < 240; i++) {
+		lab.now += LAB_SECOND;
+		weir_estimates_second(lab.estimates, lab.now);
+	}
+	assert_int_equal(lab_state(&lab.lab, 0).reported_weight, 0);
+	assert_int_equal(lab_state(&lab.lab, 1).reported_weight, 0);
+	estimates_lab_close(&lab);
+}
+
 // An operator sets a weight. A weight of 0 means no new flows. Other weights scale the reported
 // weight.
 TEST(weights_set_at_run_time) {
