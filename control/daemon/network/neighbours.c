@@ -309,7 +309,7 @@ static void on_work(uv_timer_t *timer) {
 		look_up_route(n, n->entries[n->next_lookup++]);
 	}
 	if (n->next_lookup < n->entry_count) {
-		schedule_work(n, 0);
+		schedule_work(n, 1); // with 0, libuv would continue in this iteration of the loop
 		return;
 	}
 	n->round_ms = uv_now(n->loop);
@@ -459,7 +459,8 @@ static void on_tick(uv_timer_t *timer) {
 	n->found = 0;
 	probe(n);
 	receive_path_mtu(n);
-	if (n->neighbours_stale || n->links_stale) {
+	// A round that is scheduled reads them, but not earlier than CALM_MS after the last round.
+	if ((n->neighbours_stale || n->links_stale) && !uv_is_active((uv_handle_t *)&n->work)) {
 		schedule_work(n, 0);
 	}
 	look_up_expiring(n);

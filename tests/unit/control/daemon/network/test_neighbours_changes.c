@@ -59,11 +59,20 @@ static unsigned int *lookups_to_fail(void) {
 	return &count;
 }
 
+static unsigned int *lookups(void) {
+	static unsigned int count;
+
+	return &count;
+}
+
 ssize_t __real_mnl_socket_sendto(const struct mnl_socket *socket, const void *data, size_t bytes);
 ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *data, size_t bytes);
 
 ssize_t __wrap_mnl_socket_sendto(const struct mnl_socket *socket, const void *data, size_t bytes) {
-	if (((const struct nlmsghdr *)data)->nlmsg_type == RTM_GETROUTE && *lookups_to_fail() > 0) {
+	const bool is_lookup = ((const struct nlmsghdr *)data)->nlmsg_type == RTM_GETROUTE;
+
+	*lookups() += is_lookup;
+	if (is_lookup && *lookups_to_fail() > 0) {
 		(*lookups_to_fail())--;
 		errno = ENOBUFS;
 		return -1;
@@ -86,6 +95,42 @@ TEST(neighbours_retry_a_failed_lookup, setup, teardown) {
 	expect(lab, "10.1.0.11", MAC1);
 	expect(lab, "10.0.0.11", MAC0);
 	assert_int_equal(*lookups_to_fail(), 0);
+}
+
+// Between two parts of a round, the loop handles other events.
+TEST(one_iteration_makes_a_limited_number_of_lookups, setup, teardown) {
+	struct lab *lab = *state;
+	struct weir_address addresses[600];
+
+	for (unsigned int i = 0; i < 600; i++) {
+		addresses[i] = watch_lab_address("10.0.0.0");
+		addresses[i].bytes[2] = (uint8_t)(i >> 8);
+		addresses[i].bytes[3] = (uint8_t)i;
+	}
+	assert_int_equal(
+		weir_neighbours_configure(lab->neighbours, lab->ports, 2, addresses, 600), 0);
+	*lookups() = 0;
+	uv_run(&lab->loop, UV_RUN_NOWAIT);
+	assert_in_range(*lookups(), 1, 256);
+	watch_lab_idle(&lab->loop, 300);
+	assert_true(*lookups() >= 600);
+}
+
+// While routes change all the time, as with a BGP feed, there is about one round per second.
+TEST(rounds_do_not_follow_each_change, setup, teardown) {
+	struct lab *lab = *state;
+	uint64_t start;
+
+	watch(lab, "10.0.0.11");
+	configure(lab);
+	expect(lab, "10.0.0.11", MAC0);
+	start = uv_hrtime();
+	*lookups() = 0;
+	for (int i = 0; i < 20; i++) {
+		SHELL("ip route replace 10.60.%d.0/24 via 10.0.0.11", i);
+		watch_lab_idle(&lab->loop, 100);
+	}
+	assert_in_range(*lookups(), 1, (uv_hrtime() - start) / 1000000000 + 2);
 }
 
 TEST(neighbours_survive_a_flush, setup, teardown) {
