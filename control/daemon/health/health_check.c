@@ -72,7 +72,7 @@ static struct weir_health_starts *starts_of(const struct weir_health_check *chec
 static bool update_verdict(struct weir_health_check *check, bool passed) {
 	enum weir_health_verdict verdict = check->verdict;
 
-	if (check->ended_ns == 0 || check->passed != passed) {
+	if (check->passed != passed) {
 		check->streak = 0;
 	}
 	check->streak++;
@@ -97,11 +97,10 @@ static bool update_verdict(struct weir_health_check *check, bool passed) {
 	return true;
 }
 
-// Returns whether the last check agrees with the verdict. If so, a longer interval is sufficient.
+// Returns whether the last result agrees with the verdict. If so, a longer interval is sufficient.
 static bool is_settled(const struct weir_health_check *check) {
-	return check->ended_ns != 0 &&
-	       check->verdict ==
-		       (check->passed ? WEIR_HEALTH_VERDICT_PASSING : WEIR_HEALTH_VERDICT_FAILING);
+	return check->streak > 0 && check->verdict == (check->passed ? WEIR_HEALTH_VERDICT_PASSING
+								     : WEIR_HEALTH_VERDICT_FAILING);
 }
 
 // Returns whether the next check is a retry. If a retry interval is configured, the next check is a
@@ -591,6 +590,7 @@ void weir_health_check_set(struct weir_health_check *check, const struct weir_he
 	check->vip = check->missing.vip = 0;
 	check->missing.no_result = false;
 	check->ended_ns = 0;
+	check->passed = false;
 	check->duration_ms = 0;
 	check->detail[0] = '\0';
 	check->streak = 0;

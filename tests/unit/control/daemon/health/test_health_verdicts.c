@@ -193,3 +193,22 @@ TEST(health_failures_without_a_link_do_not_count) {
 	assert_int_equal(lab->verdict, WEIR_HEALTH_VERDICT_FAILING);
 	assert_string_not_equal(lab->detail, "no link");
 }
+
+// The target of a check changes, and the first check of the new target has no result.
+TEST(health_result_of_the_former_target_does_not_count) {
+	struct lab *lab = *state;
+
+	weir_health_on_failed(lab->health, excuse);
+	add(lab, 7, "127.0.0.1");
+	configure(lab);
+	wait_for_call(lab);
+	weir_health_set_far(lab->health, 7, true);
+	close_port(lab);
+	lab->no_link = true;
+	lab->check.timeout_ms++;
+	configure(lab);
+	watch_lab_run(&lab->loop, is_excused_four_times, lab, 5000, "no results");
+	assert_int_equal(status_of(lab, 7).verdict, WEIR_HEALTH_VERDICT_PASSING);
+	assert_false(status_of(lab, 7).passed);
+	assert_int_equal(status_of(lab, 7).interval_ms, lab->check.interval_ms);
+}
