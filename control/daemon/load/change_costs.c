@@ -429,6 +429,15 @@ const char *weir_restart_cost_text(
 	return text;
 }
 
+// Returns whether a change is one of the health check of a service or of a backend.
+static bool is_of_check(const struct weir_change *change) {
+	int service = 0, backend = 0;
+
+	(void)sscanf(change->what, "service %*s health_check%n", &service);
+	(void)sscanf(change->what, "service %*s backend %*s health_check%n", &backend);
+	return service > 0 || backend > 0;
+}
+
 // Returns whether a change alters the selection of a service, sets a policy that ignores the hash,
 // or removes the service or one of its binds.
 static bool changes_selection(const struct weir_change *change, const struct names *names) {
@@ -436,7 +445,10 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 		"backends", "address", "name", "weights", "algorithm", "size", "salt", "mode",
 		"client"};
 
-	for (size_t i = 0; names->service[0] != '\0' && i < sizeof(keys) / sizeof(keys[0]); i++) {
+	if (names->service[0] == '\0' || is_of_check(change)) {
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		if (strcmp(change->key, keys[i]) == 0) {
 			return true;
 		}

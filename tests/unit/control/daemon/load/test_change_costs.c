@@ -437,6 +437,24 @@ TEST(cost_of_a_restart_with_removals) {
 		"the restart breaks up to 20 of 20 open flows");
 }
 
+// Members of a health check have names of members that the selection depends on.
+TEST(cost_of_a_restart_with_other_checks) {
+	struct rig *rig = *state;
+	struct weir_config_health_check dns = {.type = WEIR_CHECK_DNS, .name = "a"}, own = dns;
+
+	rig->from->services[0].health_check = dns;
+	rig->to->services[0].health_check = dns;
+	rig->from->services[1].backends[0].health_check = &dns;
+	rig->to->services[1].backends[0].health_check = &own;
+	snprintf(own.name, sizeof(own.name), "b");
+	inet_pton(AF_INET, "192.0.2.1", rig->to->services[0].health_check.address.bytes);
+	rig->to->services[0].health_check.address.family = 4;
+	rig->to->fragments.entries++;
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_NONE, 0,
+		"the restart breaks none of 20 open flows");
+	assert_int_equal(rig->difference.count, 3);
+}
+
 // The subset of a service depends on the client_id of the instance. If each worker has a subset, it
 // also depends on the number of workers.
 TEST(cost_of_a_restart_with_other_subsets) {
