@@ -43,8 +43,10 @@ void weir_health_path_end(struct weir_data_path *path, struct weir_data_path_flo
 		return;
 	}
 	if (!weir_data_path_taken(path, flow, &error, why, sizeof(why))) {
+		if (*outcome != WEIR_PROBE_UNKNOWN) { // otherwise detail has the error of the probe
+			explain(WEIR_PROBE_UNKNOWN, why, detail, bytes);
+		}
 		*outcome = WEIR_PROBE_UNKNOWN;
-		explain(*outcome, why, detail, bytes);
 	} else if (doubtful && error < 0) {
 		*outcome = weir_probe_outcome_of(error);
 		explain(*outcome, uv_strerror(error), detail, bytes);

@@ -170,6 +170,17 @@ TEST(check_of_a_local_vip_has_no_result) {
 	SHELL("ip addr del " VIP "/32 dev lo");
 }
 
+// The kernel refuses to send a packet of the check.
+TEST(check_without_a_packet_has_the_error_of_the_kernel) {
+	struct lab *lab = *state;
+
+	SHELL("ip rule add to " VIP " pref 1 prohibit");
+	open_data_path(lab);
+	lab->check.type = WEIR_CHECK_UDP;
+	expect_no_result(lab, "permission denied");
+	SHELL("ip rule del pref 1");
+}
+
 TEST(check_of_a_silent_backend_fails) {
 	static const enum weir_config_check types[] = {
 		WEIR_CHECK_TCP, WEIR_CHECK_HTTP, WEIR_CHECK_HTTPS, WEIR_CHECK_GRPC};
