@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "backend_signal.h"
 #include "totals.h"
 
 struct whole { // totals of a service
@@ -29,7 +30,8 @@ static double cost_of(const struct weir_shares *shares, uint16_t id) {
 	const struct weir_segment *segment = shares->of.segment;
 
 	return segment != NULL && id < segment->max_backends
-		       ? (double)__atomic_load_n(&segment->costs[id], __ATOMIC_RELAXED)
+		       ? (double)weir_signal_cost(
+				 __atomic_load_n(&segment->costs[id], __ATOMIC_RELAXED))
 		       : 0;
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "backend_signal.h"
 #include "shares.h"
 #include "totals.h"
 
@@ -89,6 +90,7 @@ TEST(unknown_costs_count_as_the_mean) {
 	weir_shares_free(shares);
 	lab.control->costs[0] = 1000;
 	lab.control->costs[1] = 3000;
+	lab.control->costs[2] = weir_signal_of_errors(7); // for the previous policy
 	assert_int_equal(weir_shares_create(&source, 0, &shares), 0);
 	// the third cost is unknown, so the mean (2000) is used; the shares have the ratios
 	// 1 : 1/3 : 1/2
