@@ -214,6 +214,9 @@ static void take_message(
 		answer->error = error->error;
 		answer->done = true;
 	} else if (message->nlmsg_type == NLMSG_DONE) {
+		if (mnl_nlmsg_get_payload_len(message) >= sizeof(int)) {
+			answer->error = *(const int *)mnl_nlmsg_get_payload(message);
+		}
 		answer->done = true;
 	} else if (message->nlmsg_type >= NLMSG_MIN_TYPE) {
 		fn(context, message);

@@ -163,6 +163,39 @@ TEST(routes_links_with_their_masters) {
 	SHELL("ip link del br7");
 }
 
+ssize_t __real_mnl_socket_recvfrom(const struct mnl_socket *socket, void *data, size_t bytes);
+ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *socket, void *data, size_t bytes);
+
+static bool *dumps_fail(void) {
+	static bool fail;
+
+	return &fail;
+}
+
+ssize_t __wrap_mnl_socket_recvfrom(const struct mnl_socket *socket, void *data, size_t bytes) {
+	const ssize_t got = __real_mnl_socket_recvfrom(socket, data, bytes);
+	struct nlmsghdr *message = data;
+
+	for (int left = (int)got; *dumps_fail() && mnl_nlmsg_ok(message, left);
+		message = mnl_nlmsg_next(message, &left)) {
+		if (message->nlmsg_type == NLMSG_DONE) {
+			*(int *)mnl_nlmsg_get_payload(message) = -ENOBUFS;
+		}
+	}
+	return got;
+}
+
+// The last message of the kernel has the error that ended the dump.
+TEST(routes_dump_that_fails_in_the_middle) {
+	struct lab *lab = *state;
+	struct link_search search = {.name = "lb0"};
+
+	*dumps_fail() = true;
+	assert_int_equal(weir_routes_links(lab->routes, take_link, &search), -ENOBUFS);
+	*dumps_fail() = false;
+	assert_int_equal(weir_routes_links(lab->routes, take_link, &search), 0);
+}
+
 TEST(routes_parse_link_of_a_vlan) {
 	char buffer[512] __attribute__((aligned(8))) = {0};
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
