@@ -159,9 +159,13 @@ def forged_path_mtu_is_bounded(lab):
     lab.lb.ip("route", "replace", "10.0.0.13/32", "dev", "lb0", "mtu", 1450)
     wait_for("MTU of the route", lambda: "web-3: path MTU to 10.0.0.13 is 1450" in log(), 5)
     assert lab.backend("web-3")["path_mtu"] == 1450, lab.backend("web-3")
+    before = log().count("path MTU to 10.0.0.14")
+    lab.write_config()
+    lab.api("config.reload")
     lab.lb.ip("route", "del", "10.0.0.13/32", "dev", "lb0")
     wait_for("MTU of the port", lambda: "web-3: path MTU to 10.0.0.13 is the MTU of the port again"
              in log(), 5)
+    assert log().count("path MTU to 10.0.0.14") == before, log()  # the reload has not changed it
     result = clients.curl_batch(lab.client, VIP4, 50)
     assert result.ok == 50, result.errors[:5]
 

@@ -122,11 +122,11 @@ static void log_next_hop(struct weir_next_hops *hops, const struct weir_backend_
 			"backend %s/%s: next hop for %s: port %u, %02x:%02x:%02x:%02x:%02x:%02x",
 			backend->service, backend->name, address, hop->port, hop->mac[0],
 			hop->mac[1], hop->mac[2], hop->mac[3], hop->mac[4], hop->mac[5]);
-		if (mtu != 0) {
+		if (mtu != 0 && mtu != backend->path_mtu) {
 			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
 				"backend %s/%s: path MTU to %s is %u bytes", backend->service,
 				backend->name, address, mtu);
-		} else if (backend->path_mtu != 0) {
+		} else if (mtu == 0 && backend->path_mtu != 0) {
 			weir_log_event(hops->log, WEIR_LOG_INFO, &fields,
 				"backend %s/%s: path MTU to %s is the MTU of the port again",
 				backend->service, backend->name, address);
