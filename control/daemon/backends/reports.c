@@ -169,11 +169,12 @@ static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 }
 
 // Sets the share of this instance, but ignores changes of a few per cent, because each change
-// causes a publication.
+// causes a publication. The share never stays above the limit.
 static void set_share(struct entry *entry, uint32_t share) {
 	uint32_t slight = entry->share / 32;
 
-	if (share == 0 || share + slight < entry->share || share > entry->share + slight) {
+	if (entry->share > entry->limit || share + slight < entry->share ||
+		share > entry->share + slight) {
 		entry->share = share;
 	}
 }

@@ -50,6 +50,23 @@ TEST(full_accept_queue_counts_as_at_limit) {
 	assert_false(at_limit(own));
 }
 
+// Slight changes are not applied, but the share is never above the limit.
+TEST(limit_that_falls_slightly_is_kept) {
+	static const struct {
+		double reported;
+		uint32_t limit;
+	} cases[] = {{64, 64}, {62, 62}, {63, 62}, {62, 62}, {65, 65}};
+	struct own *own = *state;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct weir_report report = {
+			.given = WEIR_REPORT(MAX_ACTIVE), .max_active_flows = cases[i].reported};
+
+		weir_reports_take(own->reports, 1, &report, "agent");
+		assert_int_equal(lab_state(&own->lab, 1).max_active_flows, cases[i].limit);
+	}
+}
+
 // The limit is divided by the number of balancers that use the backend. It is not divided by the
 // number of workers, and is at least one.
 TEST(limit_is_divided) {
