@@ -17,7 +17,7 @@ static bool is_evictable(const struct weir_api_client *client, bool may_change) 
 	if (may_change && !client->peer.may_change) {
 		return true;
 	}
-	return client->call == NULL && client->out == NULL &&
+	return !client->waiting && client->call == NULL && client->out == NULL &&
 	       uv_now(client->api->loop) - client->request_ms >= WEIR_API_IDLE_MS;
 }
 

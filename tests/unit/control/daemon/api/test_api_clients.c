@@ -123,6 +123,29 @@ TEST(a3_idle_client_is_replaced_by_a_new_one) {
 	}
 }
 
+// The requests of clients that were idle wait for their iteration of the loop.
+TEST(a3_client_whose_request_waits_is_not_idle) {
+	int fd[WEIR_API_CLIENTS], newcomer;
+	struct timespec idle = {.tv_sec = WEIR_API_IDLE_MS / 1000, .tv_nsec = 100000000};
+
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		fd[i] = client(*state);
+		say(fd[i], "{\"command\": \"echo\"}\n");
+		expect(fd[i], "ok");
+	}
+	nanosleep(&idle, NULL);
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		say(fd[i], "{\"command\": \"slow\"}\n");
+	}
+	newcomer = client(*state);
+	expect(newcomer, "refused");
+	close(newcomer);
+	for (int i = 0; i < WEIR_API_CLIENTS; i++) {
+		expect(fd[i], "ok");
+		close(fd[i]);
+	}
+}
+
 TEST(a4_client_may_die_before_its_answer) {
 	for (int i = 0; i < 200; i++) {
 		int fd = client(*state);
