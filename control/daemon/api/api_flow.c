@@ -217,6 +217,8 @@ static json_t *json_by_worker(
 static void explain_drain(
 	const struct weir_tables *tables, const struct weir_service_state *service, char *why) {
 	const uint64_t now_ns = weir_daemon_now_ns(), begun_ns = service->drain_begun_ms * 1000000;
+	const uint64_t until_ns = service->drain_until_ns;
+	const uint64_t left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
 	const char *name = weir_tables_service_name(tables, service->id);
 	char text[WEIR_DURATION_BYTES];
 
@@ -230,9 +232,9 @@ static void explain_drain(
 			weir_duration_text((now_ns - begun_ns) / 1000000, text));
 	}
 	weir_append(why, WEIR_API_WHY_BYTES, ": new flows are refused");
-	if (service->drain == WEIR_DRAIN_DRAINING && service->drain_until_ns > now_ns) {
+	if (service->drain == WEIR_DRAIN_DRAINING && until_ns > 0) {
 		weir_append(why, WEIR_API_WHY_BYTES, "; deadline in %s (%s)",
-			weir_duration_text((service->drain_until_ns - now_ns) / 1000000, text),
+			weir_duration_text(left_ns / 1000000, text),
 			weir_config_at_deadline_name(weir_drains_at_deadline(tables, name)));
 	} else if (service->drain == WEIR_DRAIN_DRAINING) {
 		weir_append(why, WEIR_API_WHY_BYTES, "; no deadline");

@@ -283,6 +283,11 @@ TEST(lookup_of_a_drained_destination_reports_it) {
 	assert_string_equal(text_of(found, "backend"), backend);
 	assert_true(json_is_null(json_object_get(found, "chosen")));
 	json_decref(found);
+	// The deadline passes up to a second before it takes effect.
+	order(web, "drain\", \"service\": \"web\", \"interval_ms\": 1");
+	found = lookup(web, "192.0.2.1", 7, "198.51.100.10", 80);
+	assert_null(strstr(text_of(found, "why"), "no deadline"));
+	json_decref(found);
 	weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)->open_flows = 0;
 	order(web, "ready\", \"service\": \"web\"");
 	order(web, "drain\", \"address\": \"198.51.100.11\"");
