@@ -180,7 +180,9 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 	if (json_is_true(get(get(doctor->status, "dataplane"), "attached")) &&
 		json_integer_value(get(doctor->status, "services")) == 0) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, "services",
-			"no service is configured: no packets are forwarded");
+			json_is_string(get(doctor->status, "not_published"))
+				? "no service is published: no packets are forwarded"
+				: "no service is configured: no packets are forwarded");
 		weir_findings_cure(findings, "weirctl audit show");
 		return;
 	}

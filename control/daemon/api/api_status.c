@@ -291,12 +291,14 @@ static void judge_drained(const struct services *services, struct verdict *verdi
 	}
 }
 
+// configured: number of services that are configured, or 1 for the status of one service.
 static void judge_services(
-	const struct services *services, bool only_one, struct verdict *verdict) {
+	const struct services *services, uint32_t configured, struct verdict *verdict) {
 	char names[TEXT_BYTES / 2];
 
-	if (services->count == 0 && only_one) {
-		add(verdict, WEIR_STATUS_CRITICAL, "the service is not published yet");
+	if (services->count == 0 && configured > 0) {
+		add(verdict, WEIR_STATUS_CRITICAL, "the service%s not published yet",
+			configured == 1 ? " is" : "s are");
 	} else if (services->count == 0) {
 		add(verdict, services->leaving > 0 ? WEIR_STATUS_WARNING : WEIR_STATUS_CRITICAL,
 			"no service is configured%s",
@@ -413,7 +415,9 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 	if (daemon->segment != NULL) {
 		judge_links(daemon, &verdict);
 		untracked = judge_flow_table(daemon, &verdict, &lack);
-		judge_services(&services, only >= 0, &verdict);
+		judge_services(&services,
+			only >= 0 ? 1 : weir_reload_config(daemon->reload)->service_count,
+			&verdict);
 		unchecked = judge_checks(daemon, only, &verdict);
 		judge_keys(daemon, only, &verdict);
 	}

@@ -268,6 +268,26 @@ TEST(commands_are_answered_while_the_configuration_does_not_fit) {
 		lab_code(&web->lab, JSON({"command": "shed.start", "backend": "w-1"})), "refused");
 }
 
+// A configured service that a new dataplane has no room for is not reported as not configured.
+TEST(status_of_a_configuration_that_does_not_fit) {
+	struct web *web = *state;
+	json_t *status;
+	char *text;
+
+	lab_dataplane_stop(web->dataplane);
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, TOO_LARGE);
+	lab_start(&web->lab);
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(times_logged(web, "does not fit the running weir-dataplane") == 1);
+	status = lab_result(&web->lab, JSON({"command": "status"}));
+	text = json_dumps(status, 0);
+	assert_non_null(strstr(text, "\"weir-dataplane has no tables yet: "));
+	assert_non_null(strstr(text, "\"the service is not published yet\""));
+	free(text);
+	json_decref(status);
+}
+
 // Waits a few ticks. Returns whether control has published nothing meanwhile, and the workers have
 // loaded all publications.
 static bool is_at_rest(struct web *web) {
