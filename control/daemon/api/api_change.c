@@ -140,8 +140,8 @@ bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns) {
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend) {
 	// Discard the announced states, so that the next report applies even if it repeats a state.
 	weir_health_clear_words(daemon->health, backend);
-	weir_states_set_word(daemon->states, backend, WEIR_HEALTH_WORD_NONE, "operator",
-		"weirctl backend ready");
+	weir_states_set_word(
+		daemon->states, backend, WEIR_HEALTH_WORD_NONE, "operator", "made ready");
 	weir_outliers_readmit(daemon->outliers, backend);
 	weir_tables_set_admin(daemon->tables, backend, WEIR_ADMIN_READY);
 }

@@ -382,7 +382,7 @@ void weir_outliers_readmit(struct weir_outliers *outliers, uint16_t id) {
 
 	if (watched != NULL && weir_ejection_over(&watched->backends[i], UINT64_MAX)) {
 		weir_tables_set_ejected(outliers->tables, id, false);
-		note(outliers, id, WEIR_LOG_INFO, "ejection was ended by weirctl backend ready");
+		note(outliers, id, WEIR_LOG_INFO, "ejection was ended by an operator");
 	}
 }
 

@@ -154,6 +154,8 @@ TEST(failing_backend_is_ejected_and_readmitted) {
 	weir_outliers_readmit(own->outliers, id_of(own, 0));
 	lab_publish(&own->lab);
 	assert_int_equal(ejected(own), 0);
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.why, "ejection was ended by an operator");
 }
 
 TEST(panic_and_share_limit_ejections) {
