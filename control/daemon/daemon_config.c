@@ -55,12 +55,12 @@ static int steer(struct weir_daemon *daemon) {
 	char why[256] = "", text[sizeof(daemon->steer_why)];
 	int r;
 
+	daemon->steered_removed = removed;
 	if (handover->vip_maps == 0) {
 		daemon->steer_why[0] = '\0';
 		daemon->leaving_ns = 0;
 		return 0;
 	}
-	daemon->steered_removed = removed;
 	r = removed > 0 ? update_maps_with_removed(daemon, removed, &changes, why, sizeof(why)) : 0;
 	// If there are no removed binds, or if they could not be added, update the maps without
 	// them. Packets of their open TCP connections then still reach the dataplane, if the maps
