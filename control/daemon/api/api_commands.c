@@ -281,10 +281,9 @@ static bool check_right(const struct command *command, struct weir_api_call *cal
 		return true;
 	}
 	weir_api_fail(call, WEIR_API_FORBIDDEN,
-		"user %u may only read: %s%s is for root, the user of weir-control, and the "
+		"user %u may only read: %s is for root, the user of weir-control, and the "
 		"members of its --admin-group",
-		(unsigned int)peer->uid, command->name,
-		command->right == CHANGE ? "" : " with a file");
+		(unsigned int)peer->uid, command->name);
 	return false;
 }
 
