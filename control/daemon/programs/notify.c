@@ -146,19 +146,24 @@ static struct notice *take(struct queue *queue) {
 
 static void on_timer(uv_timer_t *timer) {
 	struct weir_notify *notify = timer->data;
-	struct notice *notice =
-		take(notify->services.first != NULL ? &notify->services : &notify->backends);
+	struct queue *queue =
+		notify->services.first != NULL ? &notify->services : &notify->backends;
+	struct notice *notice = queue->first;
 	int r;
 
 	if (strcmp(notice->from, notice->to) == 0) {
-		free(notice); // the state has returned to the last reported state
+		free(take(queue)); // the state has returned to the last reported state
 		schedule(notify);
 		return;
 	}
-	notify->running = notice;
 	notify->started_ms = uv_now(notify->loop);
 	notify->run_with = notify->settings;
 	r = run(notify, notice);
+	if (r == -EBUSY) {
+		schedule(notify); // tries again
+		return;
+	}
+	notify->running = take(queue);
 	if (r < 0) {
 		on_not_started(notify, r);
 	}

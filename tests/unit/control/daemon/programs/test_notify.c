@@ -406,6 +406,28 @@ TEST(starts_are_limited) {
 	tear_down(&lab);
 }
 
+static void ignore(void *context, const struct weir_program_result *result) {
+	(void)context;
+	(void)result;
+}
+
+// Other programs use all runs for a moment.
+TEST(busy_helper_delays_a_change) {
+	static const char *const words[] = {"/bin/sleep", "0.2", NULL}, *const none[] = {NULL};
+	const struct weir_program program = {
+		.arguments = words, .variables = none, .timeout_ms = 5000};
+	struct lab lab;
+
+	set_up(&lab);
+	open_gate(&lab);
+	while (weir_programs_run(lab.programs, &program, ignore, NULL, NULL) == 0) {
+	}
+	service(&lab, "up", "down", 1);
+	assert_string_equal(wait_for_lines(&lab, lab.out, 1),
+		"first service web down | service web   up to down: few 1/3/2 7\n");
+	tear_down(&lab);
+}
+
 TEST(close_ends_waiting_and_running_changes) {
 	struct lab lab;
 
