@@ -389,8 +389,8 @@ int weir_config_warn_local_backends(
 	struct ifaddrs *interfaces;
 	int r = 0;
 
-	if (getifaddrs(&interfaces) < 0) {
-		return -errno;
+	if (getifaddrs(&interfaces) < 0) { // as for if_nameindex
+		return errno == ENOMEM || errno == ENOBUFS ? -ENOMEM : 0;
 	}
 	for (uint32_t i = 0; r == 0 && i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];

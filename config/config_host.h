@@ -72,6 +72,6 @@ int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_f
 int weir_config_warn_programs(const struct weir_config *config, struct weir_config_errors *errors);
 
 // Adds a warning for each backend whose address is an address of an interface in the network
-// namespace of this process. Returns 0 or negative errno (some warnings are missing).
+// namespace of this process. Return values as for weir_config_warn_interfaces.
 int weir_config_warn_local_backends(
 	const struct weir_config *config, struct weir_config_errors *errors);
