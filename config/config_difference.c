@@ -207,6 +207,7 @@ static void compare_order(struct collector *collector, const struct weir_json_ke
 static void compare_elements(struct collector *collector, const struct weir_json_key *key,
 	const char *of, const struct list *from, const struct list *to) {
 	const struct weir_json_object *object = key->object;
+	const bool renamed = collector->renamed; // the list is inside a renamed element
 	struct element element;
 	char what[WHAT_BYTES];
 
@@ -226,7 +227,7 @@ static void compare_elements(struct collector *collector, const struct weir_json
 		pair.from = find_element(from, &element);
 		if (pair.from == NULL) {
 			pair.from = renamed_as(object, to, from, element.at);
-			collector->renamed = pair.from != NULL;
+			collector->renamed |= pair.from != NULL;
 		}
 		pair.to = element.at;
 		if (pair.from == NULL) {
@@ -234,7 +235,7 @@ static void compare_elements(struct collector *collector, const struct weir_json
 		} else {
 			name_element(what, of, object, element.identity);
 			compare_objects(collector, object, &pair);
-			collector->renamed = false;
+			collector->renamed = renamed;
 		}
 	}
 }
