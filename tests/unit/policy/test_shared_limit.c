@@ -191,6 +191,31 @@ TEST(room_is_found_by_another_worker) {
 	}
 }
 
+// The number of a check is used again after 63 checks. Backend 0 was full at the first check, and
+// backend 1 is full until the last check before the number is used again.
+TEST(old_mark_of_a_full_backend_ends) {
+	struct fleet *f = fleet_create(2, 2, 1, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
+	struct world *w = f->world[0];
+	uint8_t first;
+	uint16_t id;
+
+	assert_true(flow(f->world[1], 0, &id));
+	assert_true(flow(f->world[1], 0, &id));
+	assert_false(flow(w, 0, &id));
+	first = w->client->look;
+	world_end(f->world[1], 0, WEIR_OUTCOME_COMPLETED);
+	do {
+		fleet_after(f, 2);
+		assert_int_equal(world_choose(w), 0);
+		assert_int_equal(world_choose(w), 0);
+	} while (w->client->look % 63 + 1 != first);
+	world_end(f->world[1], 1, WEIR_OUTCOME_COMPLETED);
+	fleet_after(f, 2);
+	id = world_choose(w);
+	assert_int_equal(world_choose(w), 1 - id);
+	fleet_free(f);
+}
+
 TEST(spilled_flows_do_not_raise_the_limit) {
 	struct fleet *f = fleet_create(2, 1, 10, WEIR_POLICY_LEAST_LOADED, WEIR_EXHAUSTED_SPILL);
 
