@@ -406,7 +406,7 @@ struct weir_policy_client {
 	uint8_t weighted : 1;
 	uint8_t key_overflow : 1; // a product did not fit into its key: key_shift must grow
 	uint8_t key_shift : 6; // number of low bits of a product that are not in the key
-	uint32_t look_tick; // tick of the next check of full backends
+	uint32_t blocked_tick; // tick when `blocked` was set
 	uint8_t started; // the policy has adopted a table with candidates
 	uint8_t reacts; // the policy handles starts of flows
 	uint8_t reacts_to_end; // the policy handles ends of flows

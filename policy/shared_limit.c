@@ -152,7 +152,7 @@ void weir_shared_limit_mark_full(
 
 	if (client->blocked == 0) {
 		client->blocked = 1;
-		client->look_tick = worker->tick + 1 + client->count / WEIR_POLICY_WINDOW;
+		client->blocked_tick = worker->tick;
 		client->look += client->look == 0;
 	}
 	worker->backends[id].full = client->look & LOOKS;
@@ -196,7 +196,8 @@ bool weir_shared_limit_has_room(const struct weir_policy_worker *worker,
 
 bool weir_shared_limit_look(const struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table) {
-	if (client->blocked == 0 || (int32_t)(worker->tick - client->look_tick) < 0) {
+	if (client->blocked == 0 ||
+		worker->tick - client->blocked_tick <= client->count / WEIR_POLICY_WINDOW) {
 		return false;
 	}
 	client->blocked = 0;
@@ -239,7 +240,8 @@ void weir_shared_limit_reserve(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_limit_part *part = &worker->parts[id];
 	uint32_t own = UINT32_MAX - backend->withheld;
 
-	if (part->mistrust != 0 && (int32_t)(worker->tick - part->mistrust) >= 0) {
+	// If the end of the pause is in the past, the difference wraps.
+	if (part->mistrust != 0 && part->mistrust - worker->tick > WEIR_LIMIT_MISTRUST_TICKS + 1) {
 		part->mistrust = backend->half_open > own >> worker->slice_shift
 					 ? (worker->tick + WEIR_LIMIT_MISTRUST_TICKS) | 1
 					 : 0;

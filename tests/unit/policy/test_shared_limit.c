@@ -216,6 +216,20 @@ TEST(old_mark_of_a_full_backend_ends) {
 	fleet_free(f);
 }
 
+#define MONTH_TICKS (UINT32_C(5) << 29) // 32 days: more than half of the numbers of ticks
+
+TEST(full_backend_is_checked_after_a_month_without_flows) {
+	struct fleet *f = fleet_create(2, 1, 1, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
+	uint16_t id;
+
+	assert_true(flow(f->world[1], 0, &id));
+	assert_false(flow(f->world[0], 0, &id));
+	world_end(f->world[1], 0, WEIR_OUTCOME_COMPLETED);
+	fleet_after(f, MONTH_TICKS);
+	assert_true(flow(f->world[0], 0, &id));
+	fleet_free(f);
+}
+
 TEST(spilled_flows_do_not_raise_the_limit) {
 	struct fleet *f = fleet_create(2, 1, 10, WEIR_POLICY_LEAST_LOADED, WEIR_EXHAUSTED_SPILL);
 
@@ -395,7 +409,7 @@ TEST(mistrust_ends_after_a_flood) {
 	while (w->backends[0].half_open > 0) {
 		end_half_open(w, 0);
 	}
-	fleet_after(f, WEIR_LIMIT_MISTRUST_TICKS + 2);
+	fleet_after(f, MONTH_TICKS);
 	assert_int_equal(world_choose_hash(w, 0).how, WEIR_CHOSEN);
 	syn(w, 0);
 	assert_int_equal(f->parts[0][0].reserved, 1);
