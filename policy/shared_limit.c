@@ -71,6 +71,14 @@ static uint32_t quarter(const struct weir_policy_worker *worker, uint32_t slots)
 	return quarter > 0 ? quarter : 1;
 }
 
+// Returns whether a number of half-open flows is higher than a quarter of the worker's share of the
+// limit. Returns false if the limit is 0: the backend is closed, or its accept queue is full.
+static bool is_many(const struct weir_policy_worker *worker, uint16_t id, uint32_t flows) {
+	uint32_t own = UINT32_MAX - worker->backends[id].withheld;
+
+	return own > 0 && flows > own >> worker->slice_shift;
+}
+
 static void drop_reservations(struct weir_limit_part *part, uint32_t slots) {
 	part->reserved -= slots;
 	part->before -= slots < part->before ? slots : part->before;
@@ -110,12 +118,11 @@ static void age(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_limit_part *part = &worker->parts[id];
 	uint32_t past = worker->tick - part->since;
 	uint32_t stale = past < 2 * WEIR_LIMIT_HANDSHAKE_TICKS ? part->before : part->reserved;
-	uint32_t own = UINT32_MAX - worker->backends[id].withheld;
 
 	if (past < WEIR_LIMIT_HANDSHAKE_TICKS) {
 		return;
 	}
-	if (stale > part->kept && stale > own >> worker->slice_shift) {
+	if (stale > part->kept && is_many(worker, id, stale)) {
 		part->mistrust = (worker->tick + WEIR_LIMIT_MISTRUST_TICKS) | 1;
 	}
 	drop_reservations(part, stale);
@@ -236,13 +243,11 @@ void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bo
 }
 
 void weir_shared_limit_reserve(struct weir_policy_worker *worker, uint16_t id) {
-	const struct weir_policy_backend *backend = &worker->backends[id];
 	struct weir_limit_part *part = &worker->parts[id];
-	uint32_t own = UINT32_MAX - backend->withheld;
 
 	// If the end of the pause is in the past, the difference wraps.
 	if (part->mistrust != 0 && part->mistrust - worker->tick > WEIR_LIMIT_MISTRUST_TICKS + 1) {
-		part->mistrust = backend->half_open > own >> worker->slice_shift
+		part->mistrust = is_many(worker, id, worker->backends[id].half_open)
 					 ? (worker->tick + WEIR_LIMIT_MISTRUST_TICKS) | 1
 					 : 0;
 	}

@@ -347,6 +347,18 @@ TEST(lost_handshakes_free_their_slots) {
 	fleet_free(f);
 }
 
+// A limit of 0 means that the backend is closed, or that its accept queue is full.
+TEST(limit_of_0_gives_no_reason_for_mistrust) {
+	struct fleet *f = fleet_create(1, 1, 100, WEIR_POLICY_RANDOM, WEIR_EXHAUSTED_REJECT);
+
+	assert_int_equal(world_choose_hash(f->world[0], 0).how, WEIR_CHOSEN);
+	syn(f->world[0], 0);
+	fleet_limit(f, 0);
+	fleet_after(f, 2 * WEIR_LIMIT_HANDSHAKE_TICKS);
+	assert_int_equal(f->parts[0][0].mistrust, 0);
+	fleet_free(f);
+}
+
 // During a SYN flood, clients that complete their handshakes are served, although some of their
 // SYNs are rejected at the limit. A client retransmits a rejected SYN after a second.
 TEST(syn_flood_does_not_fill_the_limit) {
