@@ -18,9 +18,9 @@
 #include "policy_private.h"
 
 #define QUANTILE 215u // in 1/256: a probe above the 0.84 quantile of active requests is hot
-// Ages are 24-bit numbers. From this value up, an age is negative: the report was written after
-// now_ns was read.
-#define STAMP_LATE 0xff0000u
+// Ages are 24-bit numbers. From this value up, an age is negative: the report was written up to a
+// second after now_ns was read.
+#define STAMP_LATE 0xfffc00u
 #define AGE_MAX 954u // 1 s, in units of 2^20 ns
 #define REMOVE_EVERY 4u // remove a probe after this many flows; 1 / WEIR_PREQUAL_REMOVE
 #define REUSE_UNIT 256.0

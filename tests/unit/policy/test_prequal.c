@@ -115,6 +115,19 @@ TEST(old_reports_are_not_used) {
 	world_free(w);
 }
 
+// The time in a report has 24 bits. Without weir-control, the reports stay in the segment, and
+// after 4.9 hours, their age is that of new reports for about a second.
+TEST(reports_of_hours_ago_are_not_used) {
+	struct world *w = begin(10);
+
+	for (uint16_t id = 0; id < 10; id++) {
+		tell(w, id, 1, id == 7 ? SECOND : MS);
+	}
+	w->now_ns += (UINT64_C(1) << 44) - 2 * SECOND;
+	assert_in_range(chosen(w, 7, 2000), 140, 260);
+	world_free(w);
+}
+
 TEST(signals_of_other_kinds_are_no_probes) {
 	struct world *w = begin(2);
 
