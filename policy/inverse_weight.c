@@ -43,10 +43,11 @@ static uint64_t common_multiple(
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t weight = weight_of(&candidates[i]);
 
-		multiple *= weight / common_divisor(multiple, weight);
-		if (multiple > most) {
+		weight /= common_divisor(multiple, weight);
+		if (multiple > most / weight) {
 			return 0;
 		}
+		multiple *= weight;
 	}
 	return multiple;
 }

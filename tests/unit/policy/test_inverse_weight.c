@@ -48,7 +48,9 @@ TEST(strides_of_usual_weights_are_exact) {
 TEST(other_strides_are_the_nearest) {
 	static const uint32_t weights[][MOST] = {{997, 991, 983, 977, 971, 967, 953, 947},
 		{65521, 65519, 1009, 13, 40009, 30011, 20011, 10007},
-		{UINT32_MAX, 1, 3, 7, 11, 13, 17, 19}};
+		{UINT32_MAX, 1, 3, 7, 11, 13, 17, 19},
+		// The common multiple is 2^64 + 7 * 2^31.
+		{1u << 31, 3u << 30, 2863311533, 1u << 31, 1u << 31, 1u << 31, 1u << 31, 1u << 31}};
 	struct weir_candidate candidates[MOST];
 
 	for (size_t i = 0; i < sizeof(weights) / sizeof(weights[0]); i++) {
