@@ -428,7 +428,7 @@ bool weir_layout_served(uint32_t abi, uint64_t fingerprint) {
 	if (abi == WEIR_SEGMENT_ABI) {
 		return fingerprint == weir_layout_fingerprint();
 	}
-	return abi != 0 && find_former(abi)->fingerprint == fingerprint;
+	return fingerprint != 0 && find_former(abi)->fingerprint == fingerprint;
 }
 
 uint32_t weir_layout_header_bytes(uint32_t abi) {

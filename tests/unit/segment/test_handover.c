@@ -400,6 +400,8 @@ TEST(invalid_answers_are_refused_and_leak_nothing) {
 	bad = good;
 	bad.abi++;
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
+	bad.fingerprint = 0;
+	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
 	bad = good;
 	bad.fingerprint++;
 	answer_like(f, &bad, sizeof(bad), 3, -EPROTO);
