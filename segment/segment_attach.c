@@ -216,8 +216,11 @@ int weir_segment_attach(
 	segment->statistics_bytes = header.statistics_bytes;
 	segment->tables_bytes = header.tables_bytes;
 	segment->statistics = weir_segment_map(statistics_fd, header.statistics_bytes, PROT_READ);
-	segment->tables = weir_segment_map(tables_fd, header.tables_bytes, PROT_READ | PROT_WRITE);
-	if (segment->statistics == NULL || segment->tables == NULL) {
+	if (segment->statistics != NULL) {
+		segment->tables =
+			weir_segment_map(tables_fd, header.tables_bytes, PROT_READ | PROT_WRITE);
+	}
+	if (segment->tables == NULL) {
 		r = weir_refuse(-errno, why, why_bytes,
 			"cannot map the shared memory of weir-dataplane: %m");
 		weir_segment_free(segment);
