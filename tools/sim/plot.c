@@ -32,25 +32,21 @@ static const struct weir_sim_result *first_run(const struct drawing *d, uint32_t
 	return d->results->result[variant * d->results->seeds];
 }
 
-// Writes a name or a title as a string in gnuplot's syntax.
+// Writes a title or a path as a string in gnuplot's syntax. In double quotes, gnuplot would run
+// text between backquotes as a command.
 static void write_text(FILE *stream, const char *text) {
-	fputc('"', stream);
+	fputc('\'', stream);
 	for (; *text != '\0'; text++) {
-		if (*text == '"' || *text == '\\') {
-			fputc('\\', stream);
-		}
+		fputs(*text == '\'' ? "'" : "", stream);
 		fputc(*text, stream);
 	}
-	fputc('"', stream);
+	fputc('\'', stream);
 }
 
+// Writes names, which consist of letters, digits, '-', '_' and '.'. Data needs double quotes.
 static void write_label(FILE *stream, const struct weir_sim_scenario *scenario, uint32_t window) {
-	char text[2 * WEIR_SIM_NAME_BYTES + 2];
-
-	snprintf(text, sizeof(text), "%s%s%s", scenario->name,
-		scenario->window_count > 1 ? " " : "",
+	fprintf(stream, "\"%s%s%s\"", scenario->name, scenario->window_count > 1 ? " " : "",
 		scenario->window_count > 1 ? scenario->window[window].name : "");
-	write_text(stream, text);
 }
 
 static void draw_bars(const struct drawing *d, enum weir_sim_metric metric, const char *axis) {
@@ -196,7 +192,7 @@ static void draw_churn(const struct drawing *d) {
 
 	fputs("$data << END\n", d->stream);
 	for (uint32_t w = 0; w < first->window_count; w++) {
-		write_text(d->stream, first->window[w].name);
+		fprintf(d->stream, "\"%s\"", first->window[w].name);
 		for (uint32_t v = 0; v < variants; v++) {
 			fprintf(d->stream, " %.6g",
 				weir_sim_range_of(d->results, v, w, WEIR_SIM_METRIC_REPLACED).mean);

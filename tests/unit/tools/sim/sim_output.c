@@ -19,7 +19,7 @@ static const char text[] =
 	"'cost': {'mean_ms': 1}, 'variants': [{'name': 'a'}, {'name': 'b'}],"
 	"'events': [{'event': 'slow', 'at_ms': 3000}],"
 	"'plots': [{'plot': 'spread'}, {'plot': 'wasted'}, {'plot': 'backends', 'title': 'T\\\\ "
-	"x'},"
+	"`echo x`'},"
 	"{'plot': 'used'}, {'plot': 'connections'}, {'plot': 'churn'}, {'plot': 'share'}, {'plot': "
 	"'shares'}, "
 	"{'plot': 'cpu'},"

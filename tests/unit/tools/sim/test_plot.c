@@ -30,7 +30,7 @@ static void check_pictures(const struct lab_output *output, const char *format, 
 // The test runs gnuplot, which fails if a script is invalid.
 TEST(plot_of_every_kind_is_drawn) {
 	struct lab_output output;
-	char why[512] = "";
+	char why[512] = "", *picture;
 	int r;
 
 	lab_output_make(&output);
@@ -40,6 +40,9 @@ TEST(plot_of_every_kind_is_drawn) {
 		fail_msg("%d: %s", r, why);
 	}
 	check_pictures(&output, "svg", "<?xml");
+	picture = lab_output_read(&output, "made-backends.svg");
+	assert_non_null(strstr(picture, "T\\ `echo x`")); // gnuplot did not run the command
+	free(picture);
 	assert_int_equal(weir_sim_plots_draw(output.directory, "png", output.file, output.results,
 				 why, sizeof(why)),
 		0);
@@ -65,7 +68,7 @@ TEST(plot_without_gnuplot_writes_the_scripts) {
 	assert_non_null(strstr(script, "Made by hand"));
 	free(script);
 	script = lab_output_read(&output, "made-backends.gp");
-	assert_non_null(strstr(script, "\"T\\\\ x\""));
+	assert_non_null(strstr(script, "'T\\ `echo x`'"));
 	free(script);
 	assert_null(lab_output_read(&output, "made-errors.svg"));
 	lab_output_free(&output);
