@@ -273,6 +273,10 @@ static void measure_backends(struct weir_sim *sim, const struct weir_sim_window_
 	}
 }
 
+static double ratio(double most, double least) {
+	return most > 0 ? most / least : 1;
+}
+
 void weir_sim_measure_spread(
 	struct weir_sim_measure *m, uint32_t backends, uint32_t cores, double *sorted) {
 	uint32_t n = 0;
@@ -294,8 +298,8 @@ void weir_sim_measure_spread(
 		wasted += m->cpu_max - sorted[i];
 		squares += off * off;
 	}
-	m->spread = m->cpu_max > 0 ? m->cpu_max / m->cpu_min : 1;
-	m->tail_spread = m->cpu_max > 0 ? quantile(sorted, n, 0.95) / quantile(sorted, n, 0.05) : 1;
+	m->spread = ratio(m->cpu_max, m->cpu_min);
+	m->tail_spread = ratio(quantile(sorted, n, 0.95), quantile(sorted, n, 0.05));
 	m->wasted_cores = wasted * cores;
 	m->wasted = m->cpu_max > 0 ? wasted / (n * m->cpu_max) : 0;
 	m->deviation = m->cpu_mean > 0 ? sqrt(squares / n) / m->cpu_mean : 0;

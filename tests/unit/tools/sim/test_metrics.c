@@ -73,3 +73,17 @@ TEST(metrics_idle_backend_makes_an_infinite_spread) {
 	assert_true(result->measure[0].lightest_percent == 0);
 	weir_sim_result_free(result);
 }
+
+// The 5th and the 95th percentile are 0 if only one of many backends is used.
+TEST(metrics_of_one_used_backend_have_a_tail_spread) {
+	struct weir_sim_backend_result backends[40] = {[7] = {.cpu = 0.5}};
+	struct weir_sim_measure m = {.backend = backends};
+	double sorted[40];
+
+	for (uint32_t i = 0; i < 40; i++) {
+		backends[i].measured = true;
+	}
+	weir_sim_measure_spread(&m, 40, 1, sorted);
+	assert_true(isinf(m.spread));
+	assert_true(m.tail_spread == 1);
+}
