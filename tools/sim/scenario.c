@@ -50,7 +50,7 @@ void weir_sim_file_free(struct weir_sim_file *file) {
 static bool fill_in(struct weir_sim_scenario *scenario) {
 	// A series needs at least two samples.
 	if (scenario->sample_ns > scenario->duration_ns / 2) {
-		scenario->sample_ns = (scenario->duration_ns + 1) / 2;
+		scenario->sample_ns = scenario->duration_ns / 2;
 	}
 	if (scenario->window_count > 0) {
 		return true;

@@ -48,6 +48,17 @@ TEST(metrics_samples_cover_the_run) {
 	weir_sim_result_free(result);
 }
 
+// An odd number of nanoseconds.
+TEST(metrics_series_has_two_samples) {
+	struct weir_sim_result *result =
+		lab_try("{'name': 'x', 'title': '', 'duration_ms': 1000.000001, 'clients': {"
+			"'count': 1, 'load_percent': 1}, 'backends': {'count': 1},"
+			"'cost': {'mean_ms': 1}}");
+
+	assert_int_equal(result->samples, 2);
+	weir_sim_result_free(result);
+}
+
 TEST(metrics_windows_are_separate_and_may_overlap) {
 	struct weir_sim_result *result =
 		lab_try("{" TWO ", 'events': [{'event': 'slow', 'at_ms': 10000, 'speed': 0.5}],"
