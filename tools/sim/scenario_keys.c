@@ -494,6 +494,16 @@ static const struct weir_json_key file_rows[] = {
 };
 // clang-format on
 
+static bool uses_maglev(const S *s) {
+	bool uses = s->policy.name == WEIR_POLICY_MAGLEV;
+
+	for (uint32_t i = 0; i < s->happening_count; i++) {
+		uses |= s->happening[i].kind == WEIR_SIM_HAPPENING_POLICY &&
+			s->happening[i].policy.name == WEIR_POLICY_MAGLEV;
+	}
+	return uses;
+}
+
 // Checks combinations of the values of a scenario, and reports an error for each combination that
 // is not possible.
 static void check_scenario(struct weir_json_reader *reader, const struct weir_json_place *at,
@@ -520,7 +530,7 @@ static void check_scenario(struct weir_json_reader *reader, const struct weir_js
 			"subsets (at most %u pairs of a client and a backend)",
 			s->clients.count, of_client, WEIR_SIM_PAIRS_MAX);
 	}
-	if (s->policy.name == WEIR_POLICY_MAGLEV && of_client > s->table_size) {
+	if (uses_maglev(s) && of_client > s->table_size) {
 		weir_json_error_at(reader, at, "table_size",
 			"%u slots are too few for %.0f backends", s->table_size, of_client);
 	}
