@@ -138,7 +138,8 @@ static void run(struct weir_capture_reader *reader, const char *output, bool jso
 	size_t bytes = 0;
 	FILE *stream = open_memstream(&text, &bytes);
 
-	REQUIRE(stream != NULL && weir_pcap_report_begin(stream, json, &report) == 0);
+	REQUIRE(stream != NULL &&
+		weir_pcap_report_begin(stream, json, weir_offline_tables(offline), &report) == 0);
 	read_back(output, sent, process_all(reader, output, report, sent));
 	REQUIRE(fclose(stream) == 0 && bytes > 0 && text[bytes - 1] == '\n');
 	free(text);

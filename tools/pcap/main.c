@@ -133,7 +133,8 @@ static int run_all(struct run *run, const struct weir_pcap_options *options, con
 		complain(why);
 		return EXIT_FAILED;
 	}
-	r = weir_pcap_report_begin(stdout, options->json, &report);
+	r = weir_pcap_report_begin(
+		stdout, options->json, weir_offline_tables(run->offline), &report);
 	if (r < 0) {
 		complain(strerror(-r));
 		return EXIT_FAILED;

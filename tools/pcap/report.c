@@ -8,31 +8,63 @@
 
 #include "plural.h"
 
-struct backend_total {
-	uint64_t packets;
-	uint64_t new_flows;
-};
-
 struct weir_pcap_report {
 	FILE *out;
 	bool json;
 	uint64_t packets;
 	uint64_t actions[WEIR_ACTION_DROP + 1];
 	uint64_t drops[WEIR_DROP_REASON_COUNT];
-	struct backend_total *backends; // [WEIR_BACKENDS_MAX]
+	// Totals by "service/backend", because a reload may assign an id to another backend.
+	json_t *backends;
 };
 
-int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret) {
+// Returns the total of a backend, or NULL if out of memory.
+static json_t *total_of(json_t *totals, const char *service, const char *backend) {
+	char name[2 * WEIR_NAME_BYTES];
+	json_t *total;
+
+	snprintf(name, sizeof(name), "%s/%s", service, backend);
+	total = json_object_get(totals, name);
+	if (total == NULL) {
+		total = json_pack("{s:s, s:s, s:i, s:i}", "service", service, "backend", backend,
+			"packets", 0, "new_flows", 0);
+		json_object_set_new(totals, name, total);
+	}
+	return total;
+}
+
+static uint64_t value(const json_t *total, const char *key) {
+	return (uint64_t)json_integer_value(json_object_get(total, key));
+}
+
+static void add(json_t *total, const char *key, uint64_t more) {
+	json_integer_set(json_object_get(total, key), (json_int_t)(value(total, key) + more));
+}
+
+// Adds the backends of the tables that have no total yet.
+static void list_backends(json_t *totals, const struct weir_tables *tables) {
+	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
+		struct weir_backend_state state;
+
+		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
+			total_of(totals, state.service, state.name);
+		}
+	}
+}
+
+int weir_pcap_report_begin(
+	FILE *out, bool json, const struct weir_tables *tables, struct weir_pcap_report **ret) {
 	struct weir_pcap_report *report = calloc(1, sizeof(*report));
 
 	if (report == NULL) {
 		return -ENOMEM;
 	}
-	report->backends = calloc(WEIR_BACKENDS_MAX, sizeof(*report->backends));
+	report->backends = json_object();
 	if (report->backends == NULL) {
 		free(report);
 		return -ENOMEM;
 	}
+	list_backends(report->backends, tables);
 	report->out = out;
 	report->json = json;
 	if (json) {
@@ -136,10 +168,13 @@ void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	if (result->action == WEIR_ACTION_DROP) {
 		report->drops[result->reason]++;
 	}
-	if (result->action == WEIR_ACTION_FORWARD && result->backend_id < WEIR_BACKENDS_MAX) {
-		report->backends[result->backend_id].packets++;
-		report->backends[result->backend_id].new_flows +=
-			result->choice == WEIR_CHOICE_NEW || result->choice == WEIR_CHOICE_DATAGRAM;
+	if (result->action == WEIR_ACTION_FORWARD && result->backend != NULL) {
+		json_t *total = total_of(report->backends, result->service, result->backend);
+
+		add(total, "packets", 1);
+		add(total, "new_flows",
+			result->choice == WEIR_CHOICE_NEW ||
+				result->choice == WEIR_CHOICE_DATAGRAM);
 	}
 	if (report->json) {
 		print_json(report, number, frame, result);
@@ -160,31 +195,17 @@ static json_t *json_drops(const struct weir_pcap_report *report) {
 	return drops;
 }
 
-static json_t *json_backends(
-	const struct weir_pcap_report *report, const struct weir_tables *tables) {
-	json_t *backends = json_array();
+static json_t *json_backends(const struct weir_pcap_report *report) {
+	json_t *backends = json_array(), *total;
+	const char *name;
 
-	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
-		struct weir_backend_state state;
-		json_t *object;
-
-		if (weir_tables_backend(tables, (uint16_t)id, &state) < 0) {
-			continue;
-		}
-		object = json_object();
-		json_object_set_new(object, "service", json_string(state.service));
-		json_object_set_new(object, "backend", json_string(state.name));
-		json_object_set_new(
-			object, "packets", json_integer((json_int_t)report->backends[id].packets));
-		json_object_set_new(object, "new_flows",
-			json_integer((json_int_t)report->backends[id].new_flows));
-		json_array_append_new(backends, object);
+	json_object_foreach (report->backends, name, total) {
+		json_array_append(backends, total);
 	}
 	return backends;
 }
 
-static void end_json(
-	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error) {
+static void end_json(struct weir_pcap_report *report, const char *error) {
 	json_t *totals = json_object(), *text = text_or_null(error);
 
 	json_object_set_new(totals, "packets", json_integer((json_int_t)report->packets));
@@ -193,7 +214,7 @@ static void end_json(
 			json_integer((json_int_t)report->actions[action]));
 	}
 	json_object_set_new(totals, "drops", json_drops(report));
-	json_object_set_new(totals, "backends", json_backends(report, tables));
+	json_object_set_new(totals, "backends", json_backends(report));
 	fputs("\n ],\n \"totals\": ", report->out);
 	json_dumpf(totals, report->out, JSON_PRESERVE_ORDER);
 	fputs(",\n \"error\": ", report->out);
@@ -203,7 +224,10 @@ static void end_json(
 	json_decref(text);
 }
 
-static void end_lines(struct weir_pcap_report *report, const struct weir_tables *tables) {
+static void end_lines(struct weir_pcap_report *report) {
+	const char *name;
+	json_t *total;
+
 	fprintf(report->out,
 		"packets %" PRIu64 " = forwarded %" PRIu64 " + replied %" PRIu64
 		" + kernel %" PRIu64 " + dropped %" PRIu64 "\n",
@@ -216,17 +240,13 @@ static void end_lines(struct weir_pcap_report *report, const struct weir_tables 
 				weir_drop_reason_name(i));
 		}
 	}
-	for (uint32_t id = 0; id < weir_tables_backend_ids(tables); id++) {
-		struct weir_backend_state state;
+	json_object_foreach (report->backends, name, total) {
+		uint64_t packets = value(total, "packets"), flows = value(total, "new_flows");
 
-		if (report->backends[id].packets > 0 &&
-			weir_tables_backend(tables, (uint16_t)id, &state) == 0) {
+		if (packets > 0) {
 			fprintf(report->out,
-				"backend %s/%s: %" PRIu64 " packet%s, %" PRIu64 " new flow%s\n",
-				state.service, state.name, report->backends[id].packets,
-				weir_plural(report->backends[id].packets),
-				report->backends[id].new_flows,
-				weir_plural(report->backends[id].new_flows));
+				"backend %s: %" PRIu64 " packet%s, %" PRIu64 " new flow%s\n", name,
+				packets, weir_plural(packets), flows, weir_plural(flows));
 		}
 	}
 }
@@ -235,13 +255,14 @@ int weir_pcap_report_end(
 	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error) {
 	int status;
 
+	list_backends(report->backends, tables);
 	if (report->json) {
-		end_json(report, tables, error);
+		end_json(report, error);
 	} else {
-		end_lines(report, tables);
+		end_lines(report);
 	}
 	status = fflush(report->out) != 0 || ferror(report->out) ? -EIO : 0;
-	free(report->backends);
+	json_decref(report->backends);
 	free(report);
 	return status;
 }

@@ -15,8 +15,9 @@
 struct weir_pcap_report;
 
 // Begin a report that is printed to `out` (borrowed). json: print one JSON object instead of lines
-// of text. Returns 0, -ENOMEM.
-int weir_pcap_report_begin(FILE *out, bool json, struct weir_pcap_report **ret);
+// of text. tables: the totals begin with their backends. Returns 0, -ENOMEM.
+int weir_pcap_report_begin(
+	FILE *out, bool json, const struct weir_tables *tables, struct weir_pcap_report **ret);
 // Report one packet and the action for it. Call in the order of the capture. number: number of the
 // packet, from 1.
 void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,

@@ -30,7 +30,8 @@ static char *make_report(bool json, const char *error) {
 	strcpy(options.change[0].backend, "b-2");
 	options.change[0].kind = WEIR_PCAP_DRAIN;
 	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
-	assert_int_equal(weir_pcap_report_begin(out, json, &report), 0);
+	assert_int_equal(
+		weir_pcap_report_begin(out, json, weir_offline_tables(offline), &report), 0);
 	for (uint64_t i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
 		struct weir_capture_frame frame = lab_tcp(packets[i].source_port, packets[i].port,
 			packets[i].flags, packets[i].payload);
@@ -67,6 +68,37 @@ TEST(lines_are_readable) {
 		"dropped 1 tcp_flags\n"
 		"backend web/b-1: 2 packets, 1 new flow\n");
 	free(text);
+}
+
+// An id can be reused after a reload, and then belongs to another backend.
+TEST(totals_belong_to_the_name_of_a_backend) {
+	static const char *const names[] = {"old", "b-1", "old"};
+	struct weir_pcap_options options = {0};
+	struct weir_config *config = lab_config();
+	struct weir_offline *offline;
+	struct weir_pcap_report *report;
+	char why[256], *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
+	assert_int_equal(
+		weir_pcap_report_begin(out, false, weir_offline_tables(offline), &report), 0);
+	for (uint64_t i = 0; i < 3; i++) {
+		const struct weir_offline_result result = {.action = WEIR_ACTION_FORWARD,
+			.choice = WEIR_CHOICE_NEW,
+			.service = "web",
+			.backend = names[i]};
+
+		weir_pcap_report_packet(report, i + 1, &(struct weir_capture_frame){0}, &result);
+	}
+	assert_int_equal(weir_pcap_report_end(report, weir_offline_tables(offline), NULL), 0);
+	fclose(out);
+	assert_non_null(strstr(text, "backend web/b-1: 1 packet, 1 new flow\nbackend web/old: 2 "
+				     "packets, 2 new flows\n"));
+	free(text);
+	weir_offline_free(offline);
+	weir_config_free(config);
 }
 
 TEST(json_is_complete) {
@@ -121,7 +153,8 @@ TEST(unwritable_output_is_reported) {
 
 	assert_non_null(full);
 	assert_int_equal(weir_offline_create(config, &options, &offline, why, sizeof(why)), 0);
-	assert_int_equal(weir_pcap_report_begin(full, true, &report), 0);
+	assert_int_equal(
+		weir_pcap_report_begin(full, true, weir_offline_tables(offline), &report), 0);
 	assert_int_equal(weir_pcap_report_end(report, weir_offline_tables(offline), NULL), -EIO);
 	fclose(full);
 	weir_offline_free(offline);
