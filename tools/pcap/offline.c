@@ -171,7 +171,9 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 			state.address.family == 4 ? "192.0.2.1" : "2001:db8::1", &hop.source);
 	}
 	weir_tables_set_next_hop(offline->tables, id, &hop);
-	weir_tables_set_health(offline->tables, id, WEIR_HEALTH_HEALTHY);
+	if (state.health == WEIR_HEALTH_STARTING) {
+		weir_tables_set_health(offline->tables, id, WEIR_HEALTH_HEALTHY);
+	}
 }
 
 static int apply(struct weir_offline *offline, const struct weir_config *config, char *why,

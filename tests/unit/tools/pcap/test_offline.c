@@ -2,7 +2,10 @@
 #include "offline_lab.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #define SYN 0x02
 #define ACK 0x10
@@ -297,4 +300,33 @@ TEST(flow_table_is_bounded) {
 	config->flow_table.flows_per_worker = 1u << 28;
 	assert_int_equal(weir_offline_flows(config), 1048576);
 	weir_config_free(config);
+}
+
+// A gateway cannot be the next hop of backends in forwarding mode l2.
+TEST(reload_keeps_a_backend_without_next_hop_down) {
+	static const char json[] =
+		"{\"instance\": {\"name\": \"lb-0\"}, \"flow_table\": {\"flows_per_worker\": "
+		"4096}, \"ports\": [{\"name\": \"wan\", \"device\": "
+		"\"net_null0\", \"gateway_mac\": \"02:11:22:33:44:55\"}], \"services\": [{"
+		"\"name\": \"web\", \"forwarding\": \"l2\", \"binds\": [{\"address\": "
+		"\"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80}], \"backends\": [{"
+		"\"name\": \"a\", \"address\": \"10.0.0.11\"}]}]}";
+	struct weir_pcap_options options = {
+		.changes = 2, .change = {make_change(WEIR_PCAP_DOWN, "web", "a")}};
+	struct lab lab = {.config = lab_config_of(json)};
+	struct weir_backend_state backend;
+	char file[64], why[256] = "";
+	int fd = memfd_create("config", 0);
+
+	assert_int_equal(write(fd, json, strlen(json)), strlen(json));
+	snprintf(file, sizeof(file), "/proc/self/fd/%d", fd);
+	options.change[1] = (struct weir_pcap_change){
+		.kind = WEIR_PCAP_RELOAD, .packet = 2, .file = file, .file_bytes = strlen(file)};
+	assert_int_equal(
+		weir_offline_create(lab.config, &options, &lab.offline, why, sizeof(why)), 0);
+	assert_int_equal(weir_offline_change(lab.offline, 2, why, sizeof(why)), 0);
+	assert_int_equal(weir_tables_backend(weir_offline_tables(lab.offline), 0, &backend), 0);
+	assert_int_equal(backend.health, WEIR_HEALTH_REFUSING);
+	close_lab(&lab);
+	close(fd);
 }
