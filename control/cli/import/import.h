@@ -107,6 +107,7 @@ struct weir_import_service {
 	uint32_t upper, uppers; // highest connection limit; number of backends that have a limit
 	bool uppers_differ;
 	uint32_t backups; // number of backends that are backups
+	uint32_t quorum, hysteresis; // as in the configuration; 0 = not set
 	json_t *health_check; // NULL = none
 	bool was_checked; // the source has a health check for the service
 };

@@ -432,6 +432,10 @@ void weir_import_note_unchecked(struct weir_import *import, const struct weir_im
 		"(docs/guide/health.md)");
 }
 
+static json_t *positive(uint32_t value) {
+	return value > 0 ? json_integer(value) : NULL;
+}
+
 static void add_service(struct weir_import *import, struct weir_import_service *service) {
 	char name[WEIR_CONFIG_NAME_BYTES];
 	struct weir_import_forwarding forwarding;
@@ -456,14 +460,15 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 		weir_import_note_unchecked(import, &service->place);
 	}
 	if (json_array_append_new(import->services,
-		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s*, s:s, s:o*, s:o*, s:o*, s:O*, "
-			      "s:O}",
+		    json_pack("{s:s, s:O, s:{s:s}, s:s*, s:o*, s:s*, s:s, s:o*, s:o*, s:o*, s:o*, "
+			      "s:o*, s:O*, s:O}",
 			    "name", name, "binds", service->binds, "policy", "name", policy,
 			    "hash_fields", fields, "affinity", affinity, "udp",
 			    by_datagram ? "datagram" : NULL, "forwarding",
 			    weir_forwarding_name(forwarding.mode), "gue_port",
 			    forwarding.gue_port != 0 ? json_integer(forwarding.gue_port) : NULL,
-			    "flow_control", limits, "panic_threshold_percent",
+			    "flow_control", limits, "quorum", positive(service->quorum),
+			    "hysteresis", positive(service->hysteresis), "panic_threshold_percent",
 			    // keepalived gives a failed server no connections, even if most have
 			    // failed
 			    service->health_check != NULL ? json_integer(0) : NULL, "health_check",

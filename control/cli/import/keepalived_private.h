@@ -106,6 +106,11 @@ json_t *weir_keepalived_command(const struct weir_keepalived_statement *checker,
 bool weir_keepalived_misc_key(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, json_t *check);
 
+// Reads quorum and hysteresis of a virtual_server block. Call when the service has all backends. If
+// their weights differ, adds a note instead.
+void weir_keepalived_quorum(struct weir_import *import,
+	const struct weir_keepalived_statement *block, struct weir_import_service *service);
+
 // Read a virtual_server block. groups: the first statement of the file, where the search for
 // virtual_server_group blocks begins.
 void weir_keepalived_server(struct weir_import *import,

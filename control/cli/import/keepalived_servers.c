@@ -19,7 +19,8 @@
 	"docs/guide/health.md)"
 
 static const struct weir_keepalived_rest of_virtual[] = {
-	{"hysteresis", NULL}, // modifies quorum; read_quorum() adds the note
+	{"quorum", NULL}, // weir_keepalived_quorum() reads both
+	{"hysteresis", NULL},
 	{"quorum_up", SCRIPTS},
 	{"quorum_down", SCRIPTS},
 	{"sorry_server_inhibit", NULL}, // on_backend_down "keep", Weir's default, does the same
@@ -442,31 +443,6 @@ static void read_flag(struct weir_import *import, struct weir_import_service *se
 	}
 }
 
-static void read_quorum(struct weir_import *import, bool has_sorry,
-	const struct weir_keepalived_statement *statement) {
-	char what[WEIR_IMPORT_TEXT_BYTES];
-	uint64_t quorum;
-
-	if (weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) && quorum > 1) {
-		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT,
-			weir_keepalived_text(statement, what, sizeof(what)),
-			has_sorry ? "the sorry server becomes a backup, which is used when no "
-				    "server is healthy: to use it earlier, together with the "
-				    "healthy servers, set backup_below_percent"
-				  : "a quorum of Weir is a number of backends, not a sum of "
-				    "weights: set \"quorum\" and \"hysteresis\" of the service");
-	}
-}
-
-static bool has_statement(const struct weir_keepalived_statement *block, const char *keyword) {
-	const struct weir_keepalived_statement *statement = block->children;
-
-	while (statement != NULL && strcmp(statement->word[0], keyword) != 0) {
-		statement = statement->next;
-	}
-	return statement != NULL;
-}
-
 static bool read_virtual_key(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *statement) {
 	struct weir_import_service *service = &virtual->service;
@@ -479,8 +455,6 @@ static bool read_virtual_key(struct weir_import *import, struct virtual *virtual
 		read_persistence_timeout(import, virtual, statement);
 	} else if (strcmp(keyword, "persistence_granularity") == 0) {
 		read_granularity(import, virtual, statement);
-	} else if (strcmp(keyword, "quorum") == 0) {
-		read_quorum(import, has_statement(virtual->block, "sorry_server"), statement);
 	} else if (strcmp(keyword, "ops") == 0) {
 		service->one_packet = true;
 	} else if (strcmp(keyword, "sh-port") == 0 || strcmp(keyword, "mh-port") == 0) {
@@ -608,6 +582,7 @@ void weir_keepalived_server(struct weir_import *import,
 			read_sorry(import, &virtual);
 		}
 	}
+	weir_keepalived_quorum(import, statement, service);
 	if (virtual.any_without_check && service->health_check != NULL) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, "health check",
 			"the check of line %d also applies to servers whose checks are left out",

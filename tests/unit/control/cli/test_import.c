@@ -319,11 +319,12 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	snprintf(included, sizeof(included), "%s/b.inc", dir);
 	snprintf(report, sizeof(report), "%s/report", dir);
 	write_file(main_file, "include *.inc\n");
-	write_file(included, "virtual_server 192.0.2.1 80 {\n quorum 2\n lb_kind TUN\n" REAL "}\n");
+	write_file(
+		included, "virtual_server 192.0.2.1 80 {\n ha_suspend\n lb_kind TUN\n" REAL "}\n");
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
 	expect_contains(outcome.err, "b.inc:1: adjust: no protocol: ");
-	expect_contains(outcome.err, "b.inc:2: left out: quorum 2: ");
+	expect_contains(outcome.err, "b.inc:2: left out: ha_suspend: ");
 	expect_contains(outcome.err, "a.conf: adjust: ports: ");
 	json = json_loads(outcome.out, 0, NULL);
 	assert_non_null(json_object_get(json, "services"));
@@ -344,7 +345,7 @@ TEST(command_prints_the_configuration_and_reports_elsewhere) {
 	outcome = RUN("/nowhere", (char[]){"import"}, (char[]){"keepalived"}, (char[]){"--report"},
 		(char[]){"-"}, main_file);
 	assert_int_equal(outcome.status, WEIR_CLI_DONE);
-	expect_contains(outcome.err, "b.inc:2: left out: quorum 2: ");
+	expect_contains(outcome.err, "b.inc:2: left out: ha_suspend: ");
 	assert_int_equal(access("-", F_OK), -1);
 	free_outcome(&outcome);
 	write_file(included, "virtual_server 192.0.2.1 80 {\n \x1b[2J\n");

@@ -31,6 +31,42 @@ TEST(sorry_server_becomes_a_backup) {
 	done(&lab);
 }
 
+TEST(quorum_of_equal_weights_becomes_a_number_of_backends) {
+	static const struct {
+		const char *keys;
+		unsigned int weights[3];
+		json_int_t quorum, hysteresis; // 0 = not set
+	} cases[] = {
+		{"quorum 100\n", {50, 50, 50}, 2, 0},
+		{"quorum 60\n", {50, 50, 50}, 2, 0},
+		{"quorum 100\n hysteresis 50\n", {50, 50, 50}, 2, 1},
+		{"quorum 100\n hysteresis 20\n", {50, 50, 50}, 3, 0}, // up at 3, down below 2
+		{"quorum 400\n hysteresis 600\n", {50, 50, 50}, 4, 2}, // 150 and 149: up at 6
+		{"quorum 2\n", {1, 1, 0}, 2, 0},
+		{"quorum 2\n", {1, 2, 1}, 0, 0},
+		{"hysteresis 1\n", {1, 1, 1}, 0, 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[512];
+		int used = snprintf(text, sizeof(text),
+			"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n %s",
+			cases[i].keys);
+		struct lab lab;
+
+		for (size_t k = 0; k < 3; k++) {
+			used += snprintf(text + used, sizeof(text) - (size_t)used,
+				" real_server 10.0.0.%zu 80 {\n weight %u\n }\n", k + 1,
+				cases[i].weights[k]);
+		}
+		snprintf(text + used, sizeof(text) - (size_t)used, "}\n");
+		lab = import(text, true, NULL);
+		assert_int_equal(number_in(service(&lab, 0), "quorum"), cases[i].quorum);
+		assert_int_equal(number_in(service(&lab, 0), "hysteresis"), cases[i].hysteresis);
+		done(&lab);
+	}
+}
+
 TEST(sorry_server_has_its_method_and_no_port) {
 	struct lab lab = import(
 		SORRY("sorry_server 192.0.2.90 8080\n sorry_server_lvs_method DR", ""), true, NULL);

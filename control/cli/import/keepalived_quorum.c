@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// The quorum of a virtual server: a sum of weights in keepalived, a number of backends in Weir.
+#include <string.h>
+
+#include "keepalived_private.h"
+
+static const struct weir_keepalived_statement *find_last(
+	const struct weir_keepalived_statement *block, const char *keyword) {
+	const struct weir_keepalived_statement *found = NULL;
+
+	for (const struct weir_keepalived_statement *statement = block->children; statement != NULL;
+		statement = statement->next) {
+		if (strcmp(statement->word[0], keyword) == 0) {
+			found = statement;
+		}
+	}
+	return found;
+}
+
+// Returns the sum of the weights of the backends, without backups.
+static uint64_t sum_weights(const json_t *backends) {
+	const json_t *backend;
+	uint64_t sum = 0;
+	size_t i;
+
+	json_array_foreach (backends, i, backend) {
+		if (!json_is_true(json_object_get(backend, "backup"))) {
+			sum += (uint64_t)json_integer_value(json_object_get(backend, "weight"));
+		}
+	}
+	return sum;
+}
+
+static uint64_t divide_up(uint64_t sum, uint64_t weight) {
+	return (sum + weight - 1) / weight;
+}
+
+// In keepalived, a service becomes up at the sum quorum + hysteresis, and down below quorum -
+// hysteresis. up, down: these sums.
+static void set_numbers(struct weir_import_service *service, uint64_t up, uint64_t down) {
+	up = divide_up(up, (uint64_t)service->weight);
+	down = divide_up(down, (uint64_t)service->weight);
+	service->quorum = (uint32_t)((up + down + 1) / 2);
+	service->hysteresis = (uint32_t)(up - service->quorum);
+}
+
+void weir_keepalived_quorum(struct weir_import *import,
+	const struct weir_keepalived_statement *block, struct weir_import_service *service) {
+	const struct weir_keepalived_statement *statement = find_last(block, "quorum");
+	const struct weir_keepalived_statement *width = find_last(block, "hysteresis");
+	const uint64_t sum = sum_weights(service->backends);
+	char what[WEIR_IMPORT_TEXT_BYTES];
+	uint64_t quorum, hysteresis = 0;
+
+	if (statement == NULL ||
+		!weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) || quorum == 1 ||
+		sum == 0) {
+		return;
+	}
+	if (width != NULL) {
+		(void)weir_keepalived_number(import, width, 0, UINT32_MAX, &hysteresis);
+	}
+	weir_keepalived_text(statement, what, sizeof(what));
+	if (find_last(block, "sorry_server") != NULL) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, what,
+			"the sorry server becomes a backup, which is used when no server is "
+			"healthy: to use it earlier, together with the healthy servers, set "
+			"backup_below_percent");
+	}
+	if (service->weights_differ) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, what,
+			"a quorum of Weir is a number of backends, not a sum of weights: set "
+			"\"quorum\" and \"hysteresis\" of the service");
+		return;
+	}
+	// keepalived reduces both in this way, too
+	quorum = quorum < sum ? quorum : sum;
+	hysteresis = hysteresis < quorum ? hysteresis : quorum - 1;
+	set_numbers(service, quorum + hysteresis, quorum - hysteresis);
+}
