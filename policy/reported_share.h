@@ -38,8 +38,8 @@
 //
 // A policy that predicts service times (fair-share) charges a backend for each flow of this
 // instance, and has no number of flows to correct. Therefore the cost of a flow is multiplied by
-// the charge of the backend, which is above 1 if the backend has more requests of other clients
-// than the mean backend.
+// the charge of the backend: its requests per flow of this instance, relative to the average over
+// all backends.
 //
 // Threads: pure functions.
 #pragma once

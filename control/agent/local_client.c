@@ -214,9 +214,9 @@ static enum progress show_progress(const json_t *status, char *shown, size_t byt
 		const char *word = json_string_value(json_object_get(status, "word"));
 
 		puts(word != NULL && strcmp(word, "lame-duck") == 0
-				? "lame-duck: ended by a restart of weir-agent run, which is still "
-				  "a lame duck"
-				: "lame-duck: ended by weir-agent ready");
+				? "lame-duck: a restart of weir-agent run has ended the drain; the "
+				  "state is still lame-duck"
+				: "lame-duck: weir-agent ready has ended the drain");
 		return CANCELLED;
 	}
 	snprintf(line, sizeof(line), "lame-duck: acknowledged by %zu of %zu balancer%s, %s left\n",

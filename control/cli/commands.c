@@ -451,8 +451,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "weirctl canary stop --rollback web", "canary.stop", 1, 1, WEIR_CLI_CANARY_STOP,
 	 weir_canary_build_stop, weir_canary_show_one, NULL, true},
 	{"subset", "show", "[SERVICE]", "show which backends this instance uses",
-	 "With SERVICE, shows each backend of the subset, and the number of clients per backend in the\n"
-	 "whole fleet.\n",
+	 "With SERVICE, shows each backend of the subset, and the number of subsets of the whole fleet\n"
+	 "that contain the backend.\n",
 	 "weirctl subset show web", "subset.show", 0, 1, 0, build_service, weir_show_subsets, NULL, false},
 	{"subset", "preview", "--clients N --backends M --size K",
 	 "compute the number of clients per backend with subsets; needs no daemon",
@@ -592,7 +592,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "restart would break. The pending values were read at the last reload, or at the start of\n"
 	 "weir-control.\n",
 	 "weirctl config waiting", "config.waiting", 0, 0, 0, build_nothing, weir_show_waiting, NULL, false},
-	{"audit", "show", "", "show configuration changes and refused requests, with their users",
+	{"audit", "show", "", "show changes and refused requests, with the user of each",
 	 "Shows the last 256 changes and the last 64 refused requests since the start of weir-control.\n"
 	 "The log of weir-control has a line for each change and each refused request.\n",
 	 "weirctl audit show", "audit.show", 0, 0, 0, build_nothing, weir_show_audit, NULL, false},

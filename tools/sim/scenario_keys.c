@@ -389,7 +389,7 @@ static const struct weir_json_key steal_rows[] = {
 	MS(MEMBER(steal), "unknown_ms", unknown_ns, 0.001, DAY_MS, PRESET("500"),
 		"Assumed CPU time of a request until the first request has ended."),
 	MS(MEMBER(steal), "victim_floor_ms", victim_floor_ns, 0, DAY_MS, PRESET("200"),
-		"No requests are stolen from a backend with at most this much work."),
+		"No requests are stolen from a backend with at most this much work, unless it is saturated."),
 	MS(MEMBER(steal), "pending_floor_ms", pending_floor_ns, 0, DAY_MS, PRESET("400"),
 		"A backend with at most this much work waiting for a core is not saturated."),
 	NUMBER(MEMBER(steal), "pending_ratio", pending_ratio, 0, 1000, PRESET("1.9"),

@@ -3,8 +3,8 @@
 
 #include "heartbeat.h"
 
-// Assumed cost of a packet that is handed over to another worker, relative to the cost of a packet
-// that is not handed over. Used if the cost cannot be measured.
+// Assumed cost of handing a packet over to another worker, relative to the cost of processing a
+// packet of an own bucket. Used if no worker with packets processes all of them itself.
 #define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------

@@ -123,7 +123,7 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
         wait_for("1 left", lambda: "1 connection left" in command.tail())
         lab.command("ready")
         assert command.process.wait(5) == 1, command.tail()
-        assert "ended by weir-agent ready" in command.tail() and not os.path.exists(done)
+        assert "weir-agent ready has ended the drain" in command.tail() and not os.path.exists(done)
         command = lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval",
                             "20s", "--run-dir", lab.run_dir, "--then", f"touch {done}")
         wait_for("1 left", lambda: "1 connection left" in command.tail())
@@ -132,7 +132,7 @@ def agent_runs_no_command_when_the_drain_is_cancelled(lab):
         lab.start_agent("--port", str(PORT))
         command.signal(signal.SIGCONT)
         assert command.process.wait(5) == 1, command.tail()
-        assert "ended by a restart of weir-agent run" in command.tail() and not os.path.exists(done)
+        assert "a restart of weir-agent run has ended the drain" in command.tail() and not os.path.exists(done)
         finish(*connection)
 
 
