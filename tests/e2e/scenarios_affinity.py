@@ -8,6 +8,7 @@ import clients
 from lab import BACKENDS, VIP4, VIP6, backend_address, echo, web
 from netns import wait_for
 from scenario import scenario
+from scenarios_other_flows import second_instance
 
 SOURCES = [f"192.0.2.{n}" for n in range(100, 108)] + [f"2001:db8:c::{n}" for n in range(100, 108)]
 ROUND_ROBIN = {"policy": {"name": "round-robin"}}
@@ -96,6 +97,28 @@ def maglev_keeps_clients_by_hash(lab):
             with contextlib.closing(clients.Udp(lab.client, vip)) as session:
                 names.add(session.ask())
         assert len(names) == 1, names
+
+
+@scenario(services=[web(affinity={"by": "source"})])
+def clients_keep_their_backend_at_another_instance(lab):
+    """With Maglev, a second balancer sends the packets of open and new connections to the same backends"""
+    other = second_instance(lab)
+    other.write_config(lab.services)
+    other.start_dataplane()
+    other.start_control()
+    other.wait_ready()
+    add_sources(lab)
+    sources = [source for source in SOURCES if ":" not in source]
+    first = {source: serve(lab, source) for source in sources}
+    assert len(set(first.values())) > 1, first
+    with contextlib.ExitStack() as stack:
+        kept = [stack.enter_context(contextlib.closing(clients.KeepAlive(lab.client, VIP4))) for _ in range(4)]
+        before = [connection.ask() for connection in kept]
+        lab.net.ip("rule", "add", "from", "192.0.2.0/24", "table", "100")  # the route to the second balancer
+        assert [connection.ask() for connection in kept] == before
+        assert {source: serve(lab, source) for source in sources} == first
+    flows = sum(row["new_flows"] for row in other.api("backend.show"))
+    assert flows >= len(sources) + len(kept), flows
 
 
 def with_backups():
