@@ -17,7 +17,7 @@
 
 #include "health_probe.h"
 
-// Maximum number of bytes received from a server in one probe.
+// Maximum number of bytes received from a server in one request.
 #define WEIR_HEALTH_RECEIVED_MOST (1u << 20)
 
 // Number of file descriptors that a probe through a relay uses; for a short time it uses 4.
