@@ -29,7 +29,7 @@
 		"`rise` checks in a row passed; fewer than `fall` in a row have failed since") \
 	X(FAILING, "failing", \
 		"`fall` checks in a row failed; fewer than `rise` in a row have passed since") \
-	X(UNCHECKED, "unchecked", "the service has no health check")
+	X(UNCHECKED, "unchecked", "the backend has no health check")
 
 // The last announcement of the backend. X(NAME, "name", "meaning")
 #define WEIR_HEALTH_WORDS(X) \

@@ -15,7 +15,7 @@ from scenarios_mtu import go_through, narrow_path, send_error
 from scenarios_traffic import all_served
 
 MODES = ("ipip", "l2", "gue", "gre")
-CHECK = {"type": "http", "path": "/healthz", **VIA}
+CHECK = {"type": "http", "path": "/healthz", "urls": [{"path": "/1k", "status_last": 200}], **VIA}
 
 
 def each_mode(outer=4):

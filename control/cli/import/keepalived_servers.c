@@ -201,11 +201,12 @@ static json_t *own_check(struct weir_import *import, json_t *check, json_t *of_s
 	for (uint32_t i = 0; same && i < weir_config_health_keys.count; i++) {
 		const struct weir_json_key *key = &weir_config_health_keys.key[i];
 
-		if (key->fallback != NULL && json_object_get(of_service, key->key) != NULL &&
+		const char *preset = key->type == &weir_json_type_list ? "[]" : key->fallback;
+
+		if (preset != NULL && json_object_get(of_service, key->key) != NULL &&
 			json_object_get(check, key->key) == NULL) {
-			import->failed |=
-				json_object_set_new(check, key->key,
-					json_loads(key->fallback, JSON_DECODE_ANY, NULL)) < 0;
+			import->failed |= json_object_set_new(check, key->key,
+						  json_loads(preset, JSON_DECODE_ANY, NULL)) < 0;
 		}
 	}
 	return check;

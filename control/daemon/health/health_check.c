@@ -10,6 +10,7 @@
 #include "health_path.h"
 #include "health_reported.h"
 #include "health_run.h"
+#include "health_urls.h"
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_US 1000u
@@ -38,7 +39,8 @@ struct weir_health_check {
 	uint64_t planned_ms; // due_ms plus jitter
 	uint32_t late_ms; // delay of the last start after planned_ms
 	bool spread; // the check has a random offset in the interval
-	uint64_t started_ns; // start of the running probe
+	uint64_t started_ns; // start of the running probe, or of the first one of several URLs
+	uint64_t request_ns; // start of the running probe
 	uint64_t ended_ns; // end of the last probe since the target was set; 0 = no probe has ended
 	bool passed;
 	struct weir_health_missing missing;
@@ -54,6 +56,7 @@ struct weir_health_check {
 	// The connection of a probe via the data path, while the probe runs.
 	struct weir_data_path_flow flow;
 	struct weir_health_run run;
+	struct weir_health_urls *urls; // NULL = the running probe requests the first URL
 };
 
 static void on_due(uv_timer_t *timer);
@@ -293,10 +296,18 @@ static void excuse(struct weir_health_check *check, uint64_t now_ns,
 
 	if (*outcome == WEIR_PROBE_FAILED && checking->excuse != NULL &&
 		checking->excuse(checking->context, check->backend,
-			(now_ns - check->started_ns) / NS_PER_MS, check->params->check.timeout_ms,
+			(now_ns - check->request_ns) / NS_PER_MS, check->params->check.timeout_ms,
 			update->detail, sizeof(update->detail))) {
 		*outcome = WEIR_PROBE_UNKNOWN;
 	}
+}
+
+// Closes the connection of a probe via the data path.
+static void end_path(struct weir_health_check *check, enum weir_probe_outcome *outcome,
+	char detail[static WEIR_HEALTH_DETAIL_BYTES]) {
+	weir_health_path_end(check->checking->path, &check->flow,
+		(uv_hrtime() - check->request_ns) / NS_PER_MS, &check->params->check, outcome,
+		detail, WEIR_HEALTH_DETAIL_BYTES);
 }
 
 static void finish(struct weir_health_check *check, enum weir_probe_outcome outcome,
@@ -307,9 +318,8 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 	check->run = (struct weir_health_run){0};
 	weir_health_starts_remove(starts_of(check), &check->start);
 	snprintf(update.detail, sizeof(update.detail), "%s", detail);
-	weir_health_path_end(check->checking->path, &check->flow,
-		(now - check->started_ns) / NS_PER_MS, &check->params->check, &outcome,
-		update.detail, sizeof(update.detail));
+	end_path(check, &outcome, update.detail);
+	report = weir_health_urls_end(check->urls, outcome, report, update.detail);
 	excuse(check, now, &outcome, &update);
 	if (outcome == WEIR_PROBE_FAILED && check->params->vip_count > 1) {
 		weir_health_params_name(check->params, check->vip, update.detail);
@@ -320,6 +330,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 		take_result(check, outcome == WEIR_PROBE_PASSED,
 			(now - check->started_ns) / NS_PER_US, report, &update);
 	}
+	weir_health_urls_free(&check->urls);
 	end_probe(check, outcome, now);
 	if (check->params->vip_count > 1) {
 		choose_vip(check, outcome);
@@ -329,13 +340,7 @@ static void finish(struct weir_health_check *check, enum weir_probe_outcome outc
 }
 
 static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
-	const struct weir_report *report) {
-	struct weir_health_check *check = context;
-	struct weir_health_starts *starts = starts_of(check); // `finish` can free the check
-
-	finish(check, outcome, detail, report);
-	weir_health_starts_run(starts);
-}
+	const struct weir_report *report);
 
 // --- starting -----------------------------------------------------------------------------
 
@@ -375,24 +380,21 @@ static struct weir_health_check *check_of(struct weir_health_start *start) {
 	return (void *)((char *)start - offsetof(struct weir_health_check, start));
 }
 
-static void run(struct weir_health_start *start) {
-	struct weir_health_check *check = check_of(start);
+// Starts a probe for the current URL. Finishes the check if the probe cannot start.
+static void request(struct weir_health_check *check) {
 	bool data_path = check->params->vip_count > 0;
 	struct weir_probe_params params = {
 		.address = data_path ? check->params->vips[check->vip] : check->address,
 		.port = check->port,
 		.flow = data_path ? &check->flow : NULL,
-		.check = &check->params->check,
+		.check = weir_health_urls_check(check->urls, &check->params->check),
 		.done = on_done,
 		.context = check,
 	};
 	char why[WEIR_HEALTH_DETAIL_BYTES];
 	int r;
 
-	check->started_ns = uv_hrtime();
-	check->late_ms = check->started_ns / NS_PER_MS > check->planned_ms
-				 ? (uint32_t)(check->started_ns / NS_PER_MS - check->planned_ms)
-				 : 0;
+	check->request_ns = uv_hrtime();
 	r = data_path ? open_path(check, why, sizeof(why)) : 0;
 	if (r) {
 		finish(check, weir_probe_outcome_of(r), why, NULL);
@@ -402,6 +404,46 @@ static void run(struct weir_health_start *start) {
 	if (r) {
 		finish(check, weir_probe_outcome_of(r), uv_strerror(r), NULL);
 	}
+}
+
+static void run(struct weir_health_start *start) {
+	struct weir_health_check *check = check_of(start);
+
+	check->started_ns = uv_hrtime();
+	check->late_ms = check->started_ns / NS_PER_MS > check->planned_ms
+				 ? (uint32_t)(check->started_ns / NS_PER_MS - check->planned_ms)
+				 : 0;
+	request(check);
+}
+
+// Requests the next URL of a check, or finishes the check.
+static void end_request(struct weir_health_check *check, enum weir_probe_outcome outcome,
+	const char *detail, const struct weir_report *report) {
+	char why[WEIR_HEALTH_DETAIL_BYTES];
+	int r = 0;
+
+	snprintf(why, sizeof(why), "%s", detail);
+	end_path(check, &outcome, why);
+	if (outcome == WEIR_PROBE_PASSED) {
+		r = weir_health_urls_advance(&check->urls, &check->params->check, why, report);
+	}
+	if (r > 0) {
+		check->run = (struct weir_health_run){0};
+		request(check);
+	} else if (r < 0) {
+		finish(check, WEIR_PROBE_UNKNOWN, uv_strerror(r), NULL);
+	} else {
+		finish(check, outcome, why, report);
+	}
+}
+
+static void on_done(void *context, enum weir_probe_outcome outcome, const char *detail,
+	const struct weir_report *report) {
+	struct weir_health_check *check = context;
+	struct weir_health_starts *starts = starts_of(check); // `end_request` can free the check
+
+	end_request(check, outcome, detail, report);
+	weir_health_starts_run(starts);
 }
 
 static void on_due(uv_timer_t *timer) {
@@ -439,6 +481,7 @@ static void halt(struct weir_health_check *check) {
 	uv_timer_stop(&check->timer);
 	weir_health_run_cancel(&check->run);
 	weir_data_path_close(check->checking->path, &check->flow);
+	weir_health_urls_free(&check->urls);
 	weir_health_starts_remove(starts_of(check), &check->start);
 }
 

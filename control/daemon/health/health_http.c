@@ -7,12 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "append.h"
 #include "health_answer.h"
 #include "health_connect.h"
 #include "health_http.h"
 #include "health_relay.h"
-#include "health_state.h"
 
 // Timeout for curl, which never expires: the probe's own timer ends the probe earlier.
 #define NEVER_MS (1000L * 3600 * 24)
@@ -32,11 +30,6 @@ struct weir_health_http {
 	uv_timer_t timer;
 	struct weir_health_relay *relay;
 	struct weir_health_answer answer;
-	// the check with the path and tests of urls[next - 1], as params.check; NULL = the first
-	// URL
-	struct weir_config_health_check *further;
-	uint32_t next; // index of the next further URL
-	struct weir_report report; // of the first answer
 	uint8_t request[WEIR_GRPC_REQUEST_BYTES]; // request of a check of type grpc
 	int no_socket; // negative errno of creating a socket for libcurl; 0 = no error
 	char url[WEIR_HEALTH_NAME_BYTES + 256 + 32];
@@ -76,8 +69,9 @@ static void probe_free(struct weir_health_transfer *transfer) {
 	uv_close((uv_handle_t *)&http->timer, free_probe);
 }
 
-// Frees what belongs to one request of a stopped probe.
-static void end_request(struct weir_health_http *http) {
+// Return a stopped probe to the pool.
+static void put_back(struct weir_health_http *http) {
+	uv_timer_stop(&http->timer);
 	weir_health_relay_free(http->relay);
 	http->relay = NULL;
 	weir_health_answer_fini(&http->answer);
@@ -87,14 +81,6 @@ static void end_request(struct weir_health_http *http) {
 	curl_slist_free_all(http->connect_to);
 	http->headers = NULL;
 	http->connect_to = NULL;
-}
-
-// Return a stopped probe to the pool.
-static void put_back(struct weir_health_http *http) {
-	uv_timer_stop(&http->timer);
-	end_request(http);
-	free(http->further);
-	http->further = NULL;
 	weir_health_curl_keep(http->curl, &http->transfer);
 }
 
@@ -212,7 +198,23 @@ static void on_deadline(uv_timer_t *timer) {
 	finish(http, WEIR_PROBE_FAILED, detail, NULL);
 }
 
-static void on_ended(struct weir_health_transfer *transfer, CURLcode code);
+static void on_ended(struct weir_health_transfer *transfer, CURLcode code) {
+	struct weir_health_http *http = (struct weir_health_http *)transfer;
+	bool answered = is_answer(http, code);
+	struct weir_report report;
+	enum weir_probe_outcome outcome;
+	char detail[96];
+	long status = 0;
+
+	if (answered) {
+		curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
+		outcome = weir_health_answer_judge(&http->answer, status, detail, sizeof(detail));
+	} else {
+		outcome = judge_error(http, code, detail, sizeof(detail));
+	}
+	report = http->answer.report;
+	finish(http, outcome, detail, answered ? &report : NULL);
+}
 
 static struct weir_health_http *make(struct weir_health_curl *curl) {
 	struct weir_health_http *http = calloc(1, sizeof(*http));
@@ -452,81 +454,6 @@ static int start(struct weir_health_http *http) {
 		http->timer.loop, params, on_relay_connected, on_relay_failed, http, &http->relay);
 }
 
-// Returns whether the check has another URL, and a good answer that announces no other state than
-// ready.
-static bool has_next(
-	const struct weir_health_http *http, enum weir_probe_outcome outcome, bool answered) {
-	const enum weir_health_word word = (enum weir_health_word)http->answer.report.word;
-
-	return answered && outcome == WEIR_PROBE_PASSED &&
-	       http->next < http->params.check->url_count &&
-	       (word == WEIR_HEALTH_WORD_NONE || word == WEIR_HEALTH_WORD_READY);
-}
-
-// Returns the report of a probe: load and state of the first answer, but any answer can announce a
-// state that ends the probe.
-static struct weir_report report_of(const struct weir_health_http *http) {
-	const enum weir_health_word word = (enum weir_health_word)http->answer.report.word;
-
-	return http->next == 0 || (word != WEIR_HEALTH_WORD_NONE && word != WEIR_HEALTH_WORD_READY)
-		       ? http->answer.report
-		       : http->report;
-}
-
-// Requests the next URL of the check. Ends the probe if memory runs out.
-static void request_next(struct weir_health_http *http) {
-	struct weir_config_health_check *check = malloc(sizeof(*check));
-	int r = -ENOMEM;
-
-	http->report = report_of(http);
-	end_request(http);
-	http->transfer.easy = curl_easy_init();
-	if (check != NULL && http->transfer.easy != NULL) {
-		*check = *http->params.check;
-		weir_config_use_url(check, &check->urls[http->next]);
-		check->orca = false; // only the first answer can have a load report
-		free(http->further);
-		http->further = check;
-		http->params.check = check;
-		http->next++;
-		weir_health_answer_init(&http->answer, check);
-		r = start(http);
-	} else {
-		free(check);
-	}
-	if (r < 0) {
-		finish(http, weir_probe_outcome_of(r), uv_strerror(r), NULL);
-	}
-}
-
-static void on_ended(struct weir_health_transfer *transfer, CURLcode code) {
-	struct weir_health_http *http = (struct weir_health_http *)transfer;
-	bool answered = is_answer(http, code);
-	char detail[96], why[96] = "";
-	struct weir_report report;
-	enum weir_probe_outcome outcome;
-	long status = 0;
-
-	if (answered) {
-		curl_easy_getinfo(transfer->easy, CURLINFO_RESPONSE_CODE, &status);
-		outcome = weir_health_answer_judge(&http->answer, status, why, sizeof(why));
-	} else {
-		outcome = judge_error(http, code, why, sizeof(why));
-	}
-	if (has_next(http, outcome, answered)) {
-		request_next(http);
-		return;
-	}
-	report = report_of(http);
-	if (http->next > 0 && outcome != WEIR_PROBE_PASSED) {
-		snprintf(detail, sizeof(detail), "%.40s: ", http->params.check->path);
-	} else {
-		detail[0] = '\0';
-	}
-	weir_append(detail, sizeof(detail), "%s", why);
-	finish(http, outcome, detail, answered ? &report : NULL);
-}
-
 int weir_health_http_start(struct weir_health_curl *curl, const struct weir_probe_params *params,
 	struct weir_health_http **ret) {
 	struct weir_health_http *http = take(curl);
@@ -537,7 +464,6 @@ int weir_health_http_start(struct weir_health_curl *curl, const struct weir_prob
 	}
 	http->params = *params;
 	http->no_socket = 0;
-	http->next = 0;
 	weir_health_answer_init(&http->answer, params->check);
 	r = start(http);
 	if (r) {

@@ -340,7 +340,8 @@ TEST(url_blocks_become_urls) {
 		" url {\n path /c\n status_code 301\n virtualhost x\n }\n"
 		" url {\n path /b\n }\n"
 		" url {\n status_code 200\n }\n"
-		" }\n }\n}\n";
+		" }\n }\n"
+		" real_server 10.0.0.2 80 {\n HTTP_GET {\n url {\n path /a\n }\n }\n }\n}\n";
 	struct lab lab = import(text, true, NULL);
 	const json_t *check = health_check(&lab);
 	const json_t *urls = json_object_get(check, "urls");
@@ -356,6 +357,8 @@ TEST(url_blocks_become_urls) {
 	expect_note(&lab, 14, "have the same host");
 	expect_note(&lab, 19, "requests each path once");
 	expect_note(&lab, 22, "a url block needs a path");
+	urls = json_object_get(json_object_get(backend(&lab, 1), "health_check"), "urls");
+	assert_true(json_is_array(urls) && json_array_size(urls) == 0); // not those of the service
 	done(&lab);
 }
 

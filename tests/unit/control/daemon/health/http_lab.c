@@ -86,6 +86,7 @@ static pid_t start_nginx(const char *dir) {
 		"			return 503;\n"
 		"		}\n"
 		"		location /loaded {\n"
+		"			add_header X-Weir-State drain;\n"
 		"			add_header endpoint-load-metrics \"TEXT "
 		"rps_fractional=5\";\n"
 		"			return 200;\n"

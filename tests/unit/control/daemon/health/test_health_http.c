@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "health_state.h"
 #include "http_lab.h"
 
 TEST_GROUP(http_lab_start, http_lab_stop);
@@ -142,61 +141,6 @@ TEST(http_probe_requires_the_digest_or_a_match_of_the_body) {
 	strcpy(check.body_regex, "^k");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
 		"HTTP 200, body does not match \"^k\"");
-}
-
-// The URLs are requested one after the other, until one fails or announces a state.
-TEST(http_probe_requests_several_urls) {
-	struct weir_config_url urls[] = {
-		{.path = "/moved", .status_first = 301, .status_last = 301},
-		{.path = "/healthz", .status_first = 200, .status_last = 299, .body_regex = "^ok"},
-	};
-	struct weir_config_health_check check = check_of("/healthz");
-
-	check.urls = urls;
-	check.url_count = 2;
-	strcpy(check.body, "ok"); // belongs to the first URL
-	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-	expect("::1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-	urls[0].status_last = urls[0].status_first = 302;
-	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
-		"/moved: HTTP 301, expected 302 to 302");
-	urls[0].status_first = 200;
-	strcpy(urls[1].body_regex, "^k");
-	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
-		"/healthz: HTTP 200, body does not match \"^k\"");
-	strcpy(check.path, "/broken");
-	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
-	check = check_of("/healthz");
-	check.urls = urls;
-	check.url_count = 1;
-	strcpy(urls[0].path, "/large"); // the timeout is that of the whole check
-	strcpy(urls[0].body, "not in it");
-	check.timeout_ms = 300;
-	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
-}
-
-// A state in any answer ends the check. A load report is read from the first answer.
-TEST(reports_of_several_urls) {
-	struct weir_config_url url = {.path = "/lame", .status_first = 200, .status_last = 299};
-	struct weir_config_health_check check = check_of("/loaded");
-	struct result result;
-
-	check.orca = true;
-	check.urls = &url;
-	check.url_count = 1;
-	result = probe_curl("127.0.0.1", NGINX_PORT, &check, 0);
-	assert_string_equal(result.detail, "HTTP 503, lame-duck");
-	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
-	assert_int_equal(result.report.word, WEIR_HEALTH_WORD_LAME_DUCK);
-	strcpy(url.path, "/healthz");
-	result = probe_curl("127.0.0.1", NGINX_PORT, &check, 0);
-	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
-	assert_int_equal(result.report.word, WEIR_HEALTH_WORD_NONE);
-	assert_true((result.report.given & WEIR_REPORT(REQUESTS)) != 0);
-	strcpy(check.path, "/lame");
-	strcpy(url.path, "/broken");
-	result = probe_curl("127.0.0.1", NGINX_PORT, &check, 0);
-	assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
 }
 
 TEST(http_probe_uses_the_method) {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// URLs of an HTTP check: a check with further URLs requests them one after the other, each with a
+// probe of its own, until one is not good or its answer announces another state than ready.
+//
+// Threads: only the event loop's thread.
+#pragma once
+
+#include "health.h"
+#include "health_probe.h"
+
+struct weir_health_urls; // the further URLs of a check that runs; NULL = its first request
+
+// Returns the check for the current request: config, or config with the path and tests of a URL.
+const struct weir_config_health_check *weir_health_urls_check(
+	const struct weir_health_urls *urls, const struct weir_config_health_check *config);
+
+// Call when a request has passed. Returns 1 if another URL must be requested, for which
+// weir_health_urls_check then returns the check. Returns 0 if none is left, or if the answer
+// announces a state, and -ENOMEM. report: of the answer.
+int weir_health_urls_advance(struct weir_health_urls **urls,
+	const struct weir_config_health_check *config, const char *detail,
+	const struct weir_report *report);
+
+// Completes the result of the last request. If it has failed, detail names its URL; otherwise it is
+// the detail of the first answer. report: of the last answer, or NULL. Returns the report of the
+// check, valid until weir_health_urls_free: state and load of the first answer, unless the last
+// answer announces a state.
+const struct weir_report *weir_health_urls_end(const struct weir_health_urls *urls,
+	enum weir_probe_outcome outcome, const struct weir_report *report,
+	char detail[static WEIR_HEALTH_DETAIL_BYTES]);
+
+void weir_health_urls_free(struct weir_health_urls **urls);
