@@ -227,7 +227,7 @@ struct weir_config_health_check {
 	char body[256], body_regex[256];
 	struct weir_config_bytes body_sha256, body_md5;
 	// http, https: URLs that the check requests one after the other if the answer to `path`,
-	// and each answer before, is good; owned
+	// and each answer before, is good, each with timeout_ms; owned
 	struct weir_config_url *urls;
 	uint32_t url_count; // 0..WEIR_CONFIG_URLS_MAX
 	char ca_file[256]; // https, grpc with tls: file of trusted CAs, "" = CAs of the system

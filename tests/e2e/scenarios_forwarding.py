@@ -3,10 +3,11 @@
 import contextlib
 import json
 import socket
+import subprocess
 
 import clients
 import taps
-from lab import BACKENDS, VIP4, VIP6, backend_address, echo, lines, make_random_file, upload, web
+from lab import BACKENDS, VIP4, VIP6, backend_address, echo, lines, make_random_file, service, upload, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_backends import Datagrams
@@ -95,6 +96,59 @@ def modes_serve_over_ipv6(lab):
     start(lab)
     lab.programs["agent-2"].stop()
     carry_traffic(lab)
+
+
+def iperf_port(mode):
+    return 5201 + MODES.index(mode)
+
+
+def of_iperf(outer):
+    """Returns one service for each mode, with one backend, because a client of iperf3 opens several connections."""
+    result = []
+    for backend in each_mode(outer):
+        port = iperf_port(backend["forwarding"])
+        result.append(service("iperf-" + backend["forwarding"], port, backends=[backend],
+                              check={"type": "tcp", "port": 7000},
+                              binds=[{"address": vip, "protocol": protocol, "port": port}
+                                     for vip in (VIP4, VIP6) for protocol in ("tcp", "udp")]))
+    return result
+
+
+def measure(lab, vip, mode, *options):
+    """Run iperf3 to the service of the mode. Returns the sums of its report."""
+    with lab.client.inside():
+        done = subprocess.run(["iperf3", "-J", "-c", vip, "-p", str(iperf_port(mode)), *options], capture_output=True,
+                              text=True, timeout=60, check=False)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0 and "error" not in report, (vip, mode, options, report.get("error"), done.stderr)
+    return report["end"]
+
+
+def iperf_through_each_mode(lab):
+    lab.programs["agent-2"].stop()  # l2 needs no decapsulation
+    for number, mode in enumerate(MODES, 1):
+        lab.program(f"iperf-{mode}", lab.namespaces[f"b{number}"], "iperf3", "-s", "-p", str(iperf_port(mode)))
+    for mode in MODES:
+        for vip in (VIP4, VIP6):
+            for options in (("-n", "64M"), ("-n", "64M", "-R")):
+                seen = measure(lab, vip, mode, *options)
+                # the last bytes may arrive after the end of the measurement
+                assert seen["sum_sent"]["bytes"] >= 64 << 20, (mode, vip, seen)
+                assert seen["sum_received"]["bytes"] >= 48 << 20, (mode, vip, seen)
+            sent = measure(lab, vip, mode, "-u", "-b", "40M", "-n", "1M")["sum"]
+            assert sent["packets"] > 700 and sent["lost_packets"] == 0, (mode, vip, sent)
+
+
+@scenario(services=of_iperf(4))
+def iperf_over_ipv4(lab):
+    """iperf3 over TCP in both directions and UDP, to a backend of each forwarding mode at an IPv4 address: 0 lost"""
+    iperf_through_each_mode(lab)
+
+
+@scenario(services=of_iperf(6))
+def iperf_over_ipv6(lab):
+    """iperf3 over TCP in both directions and UDP, to a backend of each forwarding mode at an IPv6 address: 0 lost"""
+    iperf_through_each_mode(lab)
 
 
 @scenario(start=False, services=services(4))
