@@ -116,18 +116,23 @@ def of_iperf(outer):
 
 def measure(lab, vip, mode, *options):
     """Run iperf3 to the service of the mode. Returns the sums of its report."""
+    name, port = f"iperf-{mode}", str(iperf_port(mode))
+    # one server for each measurement: one that still ends the last measurement refuses the next; without -B, its
+    # answers over UDP would come from the address of the backend
+    server = lab.program(name, lab.namespaces[f"b{MODES.index(mode) + 1}"], "iperf3", "-s", "-1", "--forceflush",
+                         "-p", port, "-B", vip)
+    lab.wait_for_program(name, lambda: "listening" in server.output(), 10)
     with lab.client.inside():
-        done = subprocess.run(["iperf3", "-J", "-c", vip, "-p", str(iperf_port(mode)), *options], capture_output=True,
-                              text=True, timeout=60, check=False)
+        done = subprocess.run(["iperf3", "-J", "-c", vip, "-p", port, *options], capture_output=True, text=True,
+                              timeout=60, check=False)
     report = json.loads(done.stdout)
-    assert done.returncode == 0 and "error" not in report, (vip, mode, options, report.get("error"), done.stderr)
+    assert "error" not in report, (vip, mode, options, report["error"])
+    server.process.wait(10)
     return report["end"]
 
 
 def iperf_through_each_mode(lab):
     lab.programs["agent-2"].stop()  # l2 needs no decapsulation
-    for number, mode in enumerate(MODES, 1):
-        lab.program(f"iperf-{mode}", lab.namespaces[f"b{number}"], "iperf3", "-s", "-p", str(iperf_port(mode)))
     for mode in MODES:
         for vip in (VIP4, VIP6):
             for options in (("-n", "64M"), ("-n", "64M", "-R")):
@@ -135,8 +140,10 @@ def iperf_through_each_mode(lab):
                 # the last bytes may arrive after the end of the measurement
                 assert seen["sum_sent"]["bytes"] >= 64 << 20, (mode, vip, seen)
                 assert seen["sum_received"]["bytes"] >= 48 << 20, (mode, vip, seen)
-            sent = measure(lab, vip, mode, "-u", "-b", "40M", "-n", "1M")["sum"]
-            assert sent["packets"] > 700 and sent["lost_packets"] == 0, (mode, vip, sent)
+            sent = measure(lab, vip, mode, "-u", "-b", "10M", "-n", "500K")["sum"]
+            # a server without the CPU for 100 ms loses datagrams in its own socket
+            assert sent["packets"] > 300 and sent["lost_packets"] < sent["packets"] / 4, (mode, vip, sent)
+    assert not lab.drops(), lab.drops()
 
 
 @scenario(services=of_iperf(4))
