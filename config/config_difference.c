@@ -483,8 +483,11 @@ json_t *weir_difference_json(const struct weir_difference *difference) {
 }
 
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes) {
-	const bool both = change->from != NULL && change->to != NULL;
-	const char *before = change->from != NULL ? change->from : "";
+	// a changed secret is shown once
+	const bool both =
+		change->from != NULL && change->to != NULL && strcmp(change->from, change->to) != 0;
+	const char *before =
+		change->from != NULL && (both || change->to == NULL) ? change->from : "";
 	const char *after = change->to != NULL ? change->to : "";
 	const char *note_text = note_of(change) != NULL ? note_of(change) : "";
 	const char *cost = change->cost.text != NULL ? change->cost.text : "";

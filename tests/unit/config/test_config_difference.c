@@ -205,7 +205,7 @@ static const struct row rows[] = {
 	 "\"instance\": {\"hash_seed\": \"0xff\"}}",
 		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\"}], \"services\": [], "
 		"\"instance\": {\"hash_seed\": \"0xfe\"}}",
-		"change instance hash_seed: hidden -> hidden (needs a restart of "
+		"change instance hash_seed: hidden (needs a restart of "
 		"weir-dataplane)\n"},
 	{NOTIFY("\"a b\", \"\"", "1.2345671"), NOTIFY("\"a\", \"b\", \"\"", "1.2345674"),
 		"change notify command: /x \"a b\" \"\" -> /x a b \"\"\n"
