@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "config_keys.h"
+
 // A bind, backend or service that is left out is first replaced by null, and removed only after the
 // last error. Errors identify these parts by index, and a removal changes the indexes of later
 // parts.
@@ -37,15 +39,34 @@ static bool is_detail(const char *key) {
 	       strcmp(key, "path") == 0 || strcmp(key, "urls") == 0;
 }
 
-// owner: the service or backend that has the check.
-static bool leave_out_check(struct weir_import *import, json_t *owner,
+int weir_import_clear(json_t *check, const json_t *service, const char *key) {
+	const struct weir_json_key *row = weir_json_find_key(&weir_config_health_keys, key);
+
+	if (service == NULL ||
+		!json_equal(json_object_get(check, "type"), json_object_get(service, "type"))) {
+		(void)json_object_del(check, key);
+		return 0;
+	}
+	return json_object_set_new(check, key,
+		row != NULL && row->fallback != NULL
+			? json_loads(row->fallback, JSON_DECODE_ANY, NULL)
+			: json_array()); // the other keys are lists
+}
+
+// owner: the service or backend that has the check. service: NULL = the owner is the service.
+static bool leave_out_check(struct weir_import *import, json_t *owner, const json_t *service,
 	const struct weir_import_place *place, const char *key, const char *reason) {
 	json_t *check = json_object_get(owner, "health_check");
+	const bool is_of_url = strncmp(key, "urls[", 5) == 0;
 
-	key = strncmp(key, "urls", 4) == 0 ? "urls" : key;
+	key = is_of_url ? "urls" : key;
+	if (is_of_url && json_array_size(json_object_get(check, key)) == 0) {
+		return true; // an earlier error has removed the list
+	}
 	if (key[0] != '\0' && is_detail(key) && json_object_get(check, key) != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, key, "%s", reason);
-		json_object_del(check, key);
+		import->failed |=
+			weir_import_clear(check, json_object_get(service, "health_check"), key) < 0;
 	} else if (check != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "health check", "%s", reason);
 		weir_import_note_unchecked(import, place);
@@ -80,7 +101,7 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 	if (sscanf(rest, ".backends[%u].health_check%n", &n, &used) == 1 && used > 0) {
 		place = place_of(json_array_get(json_object_get(places, "backends"), n));
 		return leave_out_check(import,
-			json_array_get(json_object_get(service, "backends"), n), &place,
+			json_array_get(json_object_get(service, "backends"), n), service, &place,
 			rest + used + (rest[used] == '.'), error->reason);
 	}
 	if (sscanf(rest, ".backends[%u]", &n) == 1) {
@@ -90,7 +111,7 @@ static bool leave_out(struct weir_import *import, const struct weir_config_error
 	if (strncmp(rest, ".health_check", strlen(".health_check")) == 0) {
 		rest += strlen(".health_check");
 		return leave_out_check(
-			import, service, &place, rest + (rest[0] == '.'), error->reason);
+			import, service, NULL, &place, rest + (rest[0] == '.'), error->reason);
 	}
 	if (strcmp(rest, ".gue_port") == 0) { // the backends with GUE were left out
 		return json_object_del(service, "gue_port") == 0;

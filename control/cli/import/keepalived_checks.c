@@ -259,9 +259,22 @@ static bool has_path(const json_t *urls, const json_t *path) {
 	return false;
 }
 
-// Adds a further URL to a check.
+// Returns the host that keepalived sends to a URL: that of the URL, of the checker, or of the
+// server.
+static const char *host_of(const struct weir_keepalived_statement *checker,
+	const struct weir_keepalived_statement *url,
+	const struct weir_keepalived_defaults *defaults) {
+	const struct weir_keepalived_statement *host = find_child(url, "virtualhost");
+
+	host = host != NULL ? host : find_child(checker, "virtualhost");
+	return host != NULL             ? weir_keepalived_word(host, 1)
+	       : defaults->host != NULL ? defaults->host
+					: "";
+}
+
+// Adds a further URL to a check. same_host: keepalived sends the same host as to the first URL.
 static void add_url(struct weir_import *import, const struct weir_keepalived_statement *statement,
-	json_t *check) {
+	bool same_host, json_t *check) {
 	json_t *url, *urls = json_object_get(check, "urls");
 
 	if (find_child(statement, "path") == NULL) {
@@ -271,11 +284,11 @@ static void add_url(struct weir_import *import, const struct weir_keepalived_sta
 	url = json_object();
 	begin_url(url);
 	read_url(import, statement, url);
-	if (json_object_get(url, "host") != NULL) {
+	if (!same_host) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, "virtualhost",
 			"all URLs of a health check have the same host");
-		json_object_del(url, "host");
 	}
+	json_object_del(url, "host");
 	if (json_array_size(urls) == WEIR_CONFIG_URLS_MAX ||
 		has_path(urls, json_object_get(url, "path"))) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, "url",
@@ -439,7 +452,10 @@ static void read_checker(struct weir_import *import, const struct checker *check
 		} else if (key == url && is_http(checker)) {
 			read_url(import, key, check);
 		} else if (strcmp(keyword, "url") == 0 && is_http(checker)) {
-			add_url(import, key, check);
+			add_url(import, key,
+				strcmp(host_of(statement, url, defaults),
+					host_of(statement, key, defaults)) == 0,
+				check);
 		} else if (strcmp(keyword, "connect_ip") != 0 ||
 			   !is_address(weir_keepalived_word(key, 1), target->address)) {
 			weir_keepalived_note(import, key, rest);

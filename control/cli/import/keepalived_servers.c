@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config_keys.h"
+#include "import_refused.h"
 #include "keepalived_private.h"
 
 #define DELAY_MS 60000 // default interval of checks
@@ -192,21 +192,15 @@ static void note_check_port(struct weir_import *import,
 	}
 }
 
-// Returns the own check of a server: `check`. If the check of the service has the same type, adds
-// the defaults of the keys that only the latter has: an own check would take these from it.
+// Returns the own check of a server: `check`. Adds the defaults of the keys that only the check of
+// the service has: an own check of the same type would take these from it.
 static json_t *own_check(struct weir_import *import, json_t *check, json_t *of_service) {
-	const bool same =
-		json_equal(json_object_get(check, "type"), json_object_get(of_service, "type"));
+	const char *key;
+	json_t *value;
 
-	for (uint32_t i = 0; same && i < weir_config_health_keys.count; i++) {
-		const struct weir_json_key *key = &weir_config_health_keys.key[i];
-
-		const char *preset = key->type == &weir_json_type_list ? "[]" : key->fallback;
-
-		if (preset != NULL && json_object_get(of_service, key->key) != NULL &&
-			json_object_get(check, key->key) == NULL) {
-			import->failed |= json_object_set_new(check, key->key,
-						  json_loads(preset, JSON_DECODE_ANY, NULL)) < 0;
+	json_object_foreach (of_service, key, value) {
+		if (json_object_get(check, key) == NULL) {
+			import->failed |= weir_import_clear(check, of_service, key) < 0;
 		}
 	}
 	return check;

@@ -362,6 +362,48 @@ TEST(url_blocks_become_urls) {
 	done(&lab);
 }
 
+// A host is left out only if it differs from that of the first URL.
+TEST(url_blocks_with_the_same_host) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n virtualhost vs\n"
+		" real_server 10.0.0.1 80 {\n HTTP_GET {\n"
+		" url {\n path /a\n virtualhost x\n }\n"
+		" url {\n path /b\n virtualhost x\n }\n"
+		" url {\n path /c\n }\n virtualhost checker\n }\n }\n"
+		" real_server 10.0.0.2 80 {\n HTTP_GET {\n"
+		" url {\n path /a\n }\n url {\n path /b\n virtualhost vs\n }\n }\n }\n}\n";
+	struct lab lab = import(text, true, NULL);
+
+	assert_string_equal(text_in(health_check(&lab), "host"), "x");
+	assert_int_equal(notes_of_kind(&lab, "left out"), 1);
+	expect_note(&lab, 15, "have the same host");
+	done(&lab);
+}
+
+// The other URLs and the check stay, whatever the number of invalid URLs. An own check does not
+// take from the check of the service what was left out of it.
+TEST(invalid_urls_are_left_out) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 80 {\n HTTP_GET {\n"
+		" url {\n path /a\n digest 444bcb3a3fcf8389296c49467f27e1d6\n }\n"
+		" url {\n path /b\n }\n }\n }\n"
+		" real_server 10.0.0.2 80 {\n HTTP_GET {\n"
+		" url {\n path /a\n digest 9001\n }\n"
+		" url {\n path /b\n digest 9001\n }\n url {\n path /c\n digest 9001\n }\n"
+		" }\n }\n}\n";
+	struct lab lab = import(text, true, NULL);
+	const json_t *own = json_object_get(backend(&lab, 1), "health_check");
+
+	assert_int_equal(json_array_size(json_object_get(health_check(&lab), "urls")), 1);
+	assert_string_equal(text_in(own, "path"), "/a");
+	assert_true(json_is_null(json_object_get(own, "body_md5")));
+	assert_true(json_is_array(json_object_get(own, "urls")));
+	assert_int_equal(json_array_size(json_object_get(own, "urls")), 0);
+	assert_int_equal(notes_of_kind(&lab, "left out"), 2);
+	done(&lab);
+}
+
 // The first check is that of the service. What only this check has gets its default in the others,
 // which would take it from the service otherwise.
 TEST(checks_of_other_servers_are_their_own) {
@@ -386,6 +428,21 @@ TEST(checks_of_other_servers_are_their_own) {
 	assert_string_equal(
 		text_in(json_object_get(backend(&lab, 3), "health_check"), "type"), "none");
 	assert_null(json_object_get(backend(&lab, 4), "health_check"));
+	done(&lab);
+}
+
+TEST(own_check_without_the_urls_of_the_first) {
+	static const char text[] =
+		"virtual_server 192.0.2.1 80 {\n protocol TCP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 80 {\n HTTP_GET {\n url {\n path /a\n }\n"
+		" url {\n path /b\n }\n }\n }\n"
+		" real_server 10.0.0.2 80 {\n HTTP_GET {\n url {\n path /a\n }\n }\n }\n"
+		"}\n";
+	struct lab lab = import(text, true, NULL);
+	const json_t *own = json_object_get(backend(&lab, 1), "health_check");
+
+	assert_true(json_is_array(json_object_get(own, "urls")));
+	assert_int_equal(json_array_size(json_object_get(own, "urls")), 0);
 	done(&lab);
 }
 
