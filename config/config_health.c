@@ -64,6 +64,22 @@ static const char *source_of(const struct weir_json_keys_read *read,
 						: ", the default";
 }
 
+// Returns whether the own check of a backend takes the value of this key from the check of the
+// service.
+static bool is_inherited(const struct weir_json_keys_read *read,
+	const struct weir_config_health_check *check, const char *key) {
+	const struct weir_json_keys_read given = {.object = read->object, .present = check->given};
+
+	return !weir_json_present(read, key) && weir_json_present(&given, key);
+}
+
+// Returns a text for messages: how to remove a key that can be null.
+static const char *removal_of(const struct weir_json_keys_read *read,
+	const struct weir_config_health_check *check, const char *key) {
+	return is_inherited(read, check, key) ? "write null, because the check of the service has it"
+					      : "remove it";
+}
+
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	for (size_t i = 0; i < sizeof(limited_keys) / sizeof(limited_keys[0]); i++) {
@@ -103,9 +119,9 @@ static void check_body(struct weir_json_reader *reader, const struct weir_json_p
 				"is not used with \"%s\"; remove one of the two", first);
 		} else if (weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET) {
 			weir_json_error_at(reader, place, key,
-				"cannot be checked in a response to %s; remove it, or use method "
-				"\"GET\"",
-				weir_config_method_name(check->method));
+				"cannot be checked in a response to %s; %s, or use method \"GET\"",
+				weir_config_method_name(check->method),
+				removal_of(read, check, key));
 		} else if (keys[i].bytes != keys[i].wanted) {
 			weir_json_error_at(reader, place, key,
 				"has %u byte%s; a digest of this kind has %u, or %u hexadecimal "
@@ -171,7 +187,12 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 	}
 	if (weir_json_valid(read, "verify") && !check->verify && check->ca_file[0] != '\0') {
 		weir_json_error_at(reader, place, "ca_file",
-			"is not used with \"verify\": false; remove one of the two");
+			"is not used with \"verify\": false%s; %s",
+			source_of(read, check, "verify"),
+			is_inherited(read, check, "verify")
+				? "remove it, or write \"verify\": true"
+			: is_inherited(read, check, "ca_file") ? removal_of(read, check, "ca_file")
+							       : "remove one of the two");
 	}
 }
 
@@ -254,8 +275,9 @@ static void check_dns(struct weir_json_reader *reader, const struct weir_json_pl
 	if (weir_json_valid(read, "address") && weir_json_valid(read, "rcode") && family != 0 &&
 		check->rcode != 0) {
 		weir_json_error_at(reader, place, "address",
-			"cannot be checked, because an answer with an error has no address; "
-			"remove it, or use rcode \"NOERROR\"");
+			"cannot be checked, because an answer with an error has no address; %s, or "
+			"use rcode \"NOERROR\"",
+			removal_of(read, check, "address"));
 	}
 }
 
@@ -307,9 +329,11 @@ static void check_retry(struct weir_json_reader *reader, const struct weir_json_
 	} else if (weir_json_valid(read, "interval_ms") &&
 		   check->retry_interval_ms > check->interval_ms) {
 		weir_json_error_at(reader, place, "retry_interval_ms",
-			"%u is above interval_ms (%u%s): a failed check would be repeated later "
+			"%u%s is above interval_ms (%u%s): a failed check would be repeated later "
 			"than other checks; use interval_ms or less",
-			check->retry_interval_ms, check->interval_ms,
+			check->retry_interval_ms,
+			is_inherited(read, check, "retry_interval_ms") ? ", of the service," : "",
+			check->interval_ms,
 			source_of(read, check, "interval_ms"));
 	}
 }
@@ -347,8 +371,12 @@ static void check_urls(struct weir_json_reader *reader, const struct weir_json_p
 				url->body_sha256.count > 0 || url->body_md5.count > 0)) {
 			weir_json_error(reader, &at,
 				"tests the body, which cannot be checked in a response to %s; "
-				"use method \"GET\"",
-				weir_config_method_name(check->method));
+				"use method \"GET\"%s",
+				weir_config_method_name(check->method),
+				is_inherited(read, check, "urls")
+					? ", or write \"urls\": [], because the check of the service "
+					  "has them"
+					: "");
 		}
 	}
 }
