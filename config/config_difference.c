@@ -168,14 +168,14 @@ static bool has(const struct list *list, const char *identity) {
 // If the element `at` was renamed, returns its element in the other list, otherwise NULL. The
 // caller has checked that the other list has no element with the name of `at`. The element was
 // renamed if both lists have an element with the same description at this index, and each of the
-// two names is in one list only.
+// two names is in one list only. An element without a description is never renamed.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);
 	char name[WEIR_JSON_IDENTITY_BYTES], text[TEXT_BYTES], other_text[TEXT_BYTES];
 	const char *there;
 
-	if (!object->ordered || offset / list->bytes >= other->count) {
+	if (!object->ordered || object->describe == NULL || offset / list->bytes >= other->count) {
 		return NULL;
 	}
 	there = other->at + offset;

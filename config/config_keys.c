@@ -241,7 +241,9 @@ static const struct weir_json_key url_keys[] = {
 };
 static const struct weir_json_object url_object = {.name = "url", ROWS(url_keys),
 	.bytes = sizeof(struct URL), .check = weir_config_check_url,
-	.identify = weir_config_identify_url};
+	.identify = weir_config_identify_url, .ordered = true};
+_Static_assert(sizeof(((struct URL *)NULL)->path) <= WEIR_JSON_IDENTITY_BYTES,
+	"a path identifies a URL");
 
 #define CHECK weir_config_health_check
 static const struct weir_json_key health_check_keys[] = {

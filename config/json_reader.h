@@ -23,7 +23,7 @@
 // omitted entries
 #define WEIR_JSON_ERRORS_MAX 1000
 #define WEIR_JSON_KEYS_MAX 64 // maximum keys of an object
-#define WEIR_JSON_IDENTITY_BYTES 96
+#define WEIR_JSON_IDENTITY_BYTES 272
 
 struct weir_json_key;
 struct weir_json_object;

@@ -35,6 +35,9 @@ static void lines_of(const char *from, const char *to, char *ret, size_t bytes) 
 #define URLS(status) \
 	", \"health_check\": {\"type\": \"http\", \"urls\": [{\"path\": \"/b\", " \
 	"\"status_first\": " status "}]}"
+#define TWO_URLS(first, second) \
+	", \"health_check\": {\"type\": \"http\", \"urls\": [{\"path\": \"/" first "\"}, " \
+	"{\"path\": \"/" second "\", \"status_first\": 301}]}"
 #define OWN(type) \
 	"{\"name\": \"web-2\", \"address\": \"10.0.0.12\", \"health_check\": {\"type\": " type "}" \
 	"}"
@@ -105,6 +108,20 @@ static const struct row rows[] = {
 		"change service web health_check url /b status_first: 200 -> 301\n"},
 	{TOP WEB(BIND, ", \"health_check\": {\"type\": \"http\"}", ONE) "]}",
 		TOP WEB(BIND, URLS("200"), ONE) "]}", "add service web health_check url /b\n"},
+	{TOP WEB(BIND, TWO_URLS(HUNDRED "1", HUNDRED "2"), ONE) "]}",
+		TOP WEB(BIND, TWO_URLS(HUNDRED "1", HUNDRED "2"), ONE) "]}", ""},
+	{TOP WEB(BIND, TWO_URLS("a", HUNDRED "2"), ONE) "]}",
+		TOP WEB(BIND, TWO_URLS("a", HUNDRED "3"), ONE) "]}",
+		"remove service web health_check url /" HUNDRED "2\n"
+		"add service web health_check url /" HUNDRED "3\n"},
+	{TOP WEB(BIND, TWO_URLS("a", "b\", \"status_last\": 301, \"body\": \"b"), ONE) "]}",
+		TOP WEB(BIND,
+			", \"health_check\": {\"type\": \"http\", \"urls\": [{\"path\": \"/b\", "
+			"\"status_first\": 301, \"status_last\": 301, \"body\": \"b\"}, "
+			"{\"path\": \"/a\"}]}",
+			ONE) "]}",
+		"change service web health_check url number 0: /a -> /b\n"
+		"change service web health_check url number 1: /b -> /a\n"},
 	{BASE, TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 81")) "]}",
 		"add service web backend web-2 health_check: type tcp, port 81\n"},
 	{TOP WEB(BIND, "", ONE ", " OWN("\"tcp\", \"port\": 81")) "]}",
