@@ -6,34 +6,40 @@
 #include "health_curl.h"
 
 #define POOL 512 // maximum number of idle transfers in the pool
+#define GROUPS_MOST 256 // maximum number of groups, except those in use; each has 2 descriptors
 
-// The transfers that verify servers with one CA file. Groups are removed only by
-// weir_health_curl_free, so there is one group for each file used so far.
-struct group {
+// The transfers that verify servers with one CA file. A group stays when its transfers end, because
+// it caches the CA certificates. If there are too many groups, the unused group whose last start is
+// the longest ago is removed: a configuration can have a CA file for each backend, and a reload can
+// name other files.
+struct weir_health_group {
 	uv_timer_t timer;
 	uv_loop_t *loop;
 	CURLM *multi;
 	char *ca_file;
-	SLIST_ENTRY(group) link;
+	uint32_t users; // running transfers, and calls of `collect`
+	SLIST_ENTRY(weir_health_group) link;
 };
 
 struct weir_health_curl {
 	uv_loop_t *loop;
-	SLIST_HEAD(, group) groups;
+	SLIST_HEAD(, weir_health_group) groups; // the last started one first
+	uint32_t group_count;
 	SLIST_HEAD(, weir_health_transfer) idle;
 	unsigned int idle_count;
 };
 
 struct watch { // watches one socket of curl
 	uv_poll_t poll;
-	struct group *group;
+	struct weir_health_group *group;
 	curl_socket_t socket;
 };
 
-static void collect(struct group *group) {
+static void collect(struct weir_health_group *group) {
 	CURLMsg *message;
 	int left;
 
+	group->users++;
 	while ((message = curl_multi_info_read(group->multi, &left)) != NULL) {
 		struct weir_health_transfer *transfer = NULL;
 		CURLcode code;
@@ -47,11 +53,12 @@ static void collect(struct group *group) {
 		weir_health_curl_stop(transfer);
 		transfer->ended(transfer, code);
 	}
+	group->users--;
 }
 
 static void on_poll(uv_poll_t *poll, int status, int events) {
 	struct watch *watch = poll->data;
-	struct group *group = watch->group;
+	struct weir_health_group *group = watch->group;
 	int flags = 0, running;
 
 	flags |= events & UV_READABLE ? CURL_CSELECT_IN : 0;
@@ -62,7 +69,7 @@ static void on_poll(uv_poll_t *poll, int status, int events) {
 }
 
 static void on_timer(uv_timer_t *timer) {
-	struct group *group = timer->data;
+	struct weir_health_group *group = timer->data;
 	int running;
 
 	curl_multi_socket_action(group->multi, CURL_SOCKET_TIMEOUT, 0, &running);
@@ -70,7 +77,7 @@ static void on_timer(uv_timer_t *timer) {
 }
 
 static int set_timer(CURLM *multi, long timeout_ms, void *context) {
-	struct group *group = context;
+	struct weir_health_group *group = context;
 
 	(void)multi;
 	if (timeout_ms < 0) {
@@ -85,7 +92,7 @@ static void free_watch(uv_handle_t *handle) {
 	free(handle->data);
 }
 
-static struct watch *start_watch(struct group *group, curl_socket_t socket) {
+static struct watch *start_watch(struct weir_health_group *group, curl_socket_t socket) {
 	struct watch *watch = calloc(1, sizeof(*watch));
 
 	if (watch == NULL) {
@@ -107,7 +114,7 @@ static struct watch *start_watch(struct group *group, curl_socket_t socket) {
 // transfer then times out.
 static int set_watch(
 	CURL *easy, curl_socket_t socket, int what, void *context, void *socket_context) {
-	struct group *group = context;
+	struct weir_health_group *group = context;
 	struct watch *watch = socket_context;
 	int events = 0;
 
@@ -135,14 +142,14 @@ static int set_watch(
 // --- groups -------------------------------------------------------------------------------
 
 static void free_group(uv_handle_t *handle) {
-	struct group *group = handle->data;
+	struct weir_health_group *group = handle->data;
 
 	free(group->ca_file);
 	free(group);
 }
 
-static struct group *make_group(struct weir_health_curl *curl, const char *ca_file) {
-	struct group *group = calloc(1, sizeof(*group));
+static struct weir_health_group *make_group(struct weir_health_curl *curl, const char *ca_file) {
+	struct weir_health_group *group = calloc(1, sizeof(*group));
 
 	if (group == NULL) {
 		return NULL;
@@ -163,19 +170,48 @@ static struct group *make_group(struct weir_health_curl *curl, const char *ca_fi
 	curl_multi_setopt(group->multi, CURLMOPT_TIMERFUNCTION, set_timer);
 	curl_multi_setopt(group->multi, CURLMOPT_TIMERDATA, group);
 	curl_multi_setopt(group->multi, CURLMOPT_PIPELINING, CURLPIPE_NOTHING);
-	SLIST_INSERT_HEAD(&curl->groups, group, link);
 	return group;
 }
 
-static struct group *group_of(struct weir_health_curl *curl, const char *ca_file) {
-	struct group *group;
+static void remove_group(struct weir_health_curl *curl, struct weir_health_group *group) {
+	SLIST_REMOVE(&curl->groups, group, weir_health_group, link);
+	curl->group_count--;
+	curl_multi_cleanup(group->multi);
+	uv_close((uv_handle_t *)&group->timer, free_group);
+}
+
+// Makes room for a new group.
+static void remove_unused(struct weir_health_curl *curl) {
+	struct weir_health_group *group, *oldest = NULL;
+
+	SLIST_FOREACH(group, &curl->groups, link) {
+		oldest = group->users == 0 ? group : oldest;
+	}
+	if (curl->group_count >= GROUPS_MOST && oldest != NULL) {
+		remove_group(curl, oldest);
+	}
+}
+
+// Returns the group of a CA file, which becomes the first one; NULL if out of memory.
+static struct weir_health_group *group_of(struct weir_health_curl *curl, const char *ca_file) {
+	struct weir_health_group *group;
 
 	SLIST_FOREACH(group, &curl->groups, link) {
 		if (strcmp(group->ca_file, ca_file) == 0) {
-			return group;
+			break;
 		}
 	}
-	return make_group(curl, ca_file);
+	if (group != NULL) {
+		SLIST_REMOVE(&curl->groups, group, weir_health_group, link);
+	} else {
+		remove_unused(curl);
+		group = make_group(curl, ca_file);
+		curl->group_count += group != NULL;
+	}
+	if (group != NULL) {
+		SLIST_INSERT_HEAD(&curl->groups, group, link);
+	}
+	return group;
 }
 
 // --- transfers ----------------------------------------------------------------------------
@@ -186,18 +222,26 @@ uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl) {
 
 int weir_health_curl_start(
 	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer) {
-	const struct group *group = group_of(curl, ca_file);
+	struct weir_health_group *group = group_of(curl, ca_file);
 
 	if (group == NULL) {
 		return -ENOMEM;
 	}
-	transfer->multi = group->multi;
 	curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
-	return curl_multi_add_handle(transfer->multi, transfer->easy) == CURLM_OK ? 0 : -ENOMEM;
+	if (curl_multi_add_handle(group->multi, transfer->easy) != CURLM_OK) {
+		return -ENOMEM;
+	}
+	transfer->group = group;
+	group->users++;
+	return 0;
 }
 
 void weir_health_curl_stop(struct weir_health_transfer *transfer) {
-	curl_multi_remove_handle(transfer->multi, transfer->easy);
+	if (transfer->group != NULL) {
+		curl_multi_remove_handle(transfer->group->multi, transfer->easy);
+		transfer->group->users--;
+		transfer->group = NULL;
+	}
 }
 
 struct weir_health_transfer *weir_health_curl_take(struct weir_health_curl *curl) {
@@ -238,7 +282,7 @@ int weir_health_curl_create(uv_loop_t *loop, struct weir_health_curl **ret) {
 
 void weir_health_curl_free(struct weir_health_curl *curl) {
 	struct weir_health_transfer *transfer;
-	struct group *group;
+	struct weir_health_group *group;
 
 	if (curl == NULL) {
 		return;
@@ -247,9 +291,7 @@ void weir_health_curl_free(struct weir_health_curl *curl) {
 		transfer->free(transfer);
 	}
 	while ((group = SLIST_FIRST(&curl->groups)) != NULL) {
-		SLIST_REMOVE_HEAD(&curl->groups, link);
-		curl_multi_cleanup(group->multi);
-		uv_close((uv_handle_t *)&group->timer, free_group);
+		remove_group(curl, group);
 	}
 	curl_global_cleanup();
 	free(curl);

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 struct weir_health_curl;
+struct weir_health_group;
 
 // First member of a probe. The functions are set once, when the probe is allocated.
 struct weir_health_transfer {
@@ -22,7 +23,7 @@ struct weir_health_transfer {
 	void (*ended)(struct weir_health_transfer *transfer, CURLcode code);
 	void (*free)(struct weir_health_transfer *transfer);
 	SLIST_ENTRY(weir_health_transfer) link; // internal to the engine
-	CURLM *multi; // internal to the engine, while the transfer runs
+	struct weir_health_group *group; // internal to the engine; NULL = the transfer does not run
 };
 
 // Returns 0 or -ENOMEM.

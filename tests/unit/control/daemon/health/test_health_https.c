@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests HTTPS probes against nginx and openssl: certificates, names and CAs.
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -132,6 +133,26 @@ static struct turn turn_of(const struct lab *lab, const char *authorities, bool 
 	return turn;
 }
 
+static void take_turn(
+	uv_loop_t *loop, struct weir_health_curl *curl, const struct turn *turn, uint32_t number) {
+	struct result result = {0};
+	struct weir_probe_params params = {
+		.address = watch_lab_address("127.0.0.1"),
+		.port = TLS_PORT,
+		.check = &turn->check,
+		.done = probe_done,
+		.context = &result,
+	};
+	struct weir_health_http *http;
+
+	assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+	watch_lab_run(loop, probe_has_result, &result, 5000, turn->detail);
+	if (result.outcome != turn->outcome || strcmp(result.detail, turn->detail) != 0) {
+		fail_msg("turn %u: %d \"%s\" instead of %d \"%s\"", number, result.outcome,
+			result.detail, turn->outcome, turn->detail);
+	}
+}
+
 static void take_turns(const struct turn *turns, uint32_t count, uint32_t rounds) {
 	struct weir_health_curl *curl;
 	uv_loop_t loop;
@@ -139,23 +160,7 @@ static void take_turns(const struct turn *turns, uint32_t count, uint32_t rounds
 	uv_loop_init(&loop);
 	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
 	for (uint32_t i = 0; i < rounds * count; i++) {
-		const struct turn *turn = &turns[i % count];
-		struct result result = {0};
-		struct weir_probe_params params = {
-			.address = watch_lab_address("127.0.0.1"),
-			.port = TLS_PORT,
-			.check = &turn->check,
-			.done = probe_done,
-			.context = &result,
-		};
-		struct weir_health_http *http;
-
-		assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
-		watch_lab_run(&loop, probe_has_result, &result, 5000, turn->detail);
-		if (result.outcome != turn->outcome || strcmp(result.detail, turn->detail) != 0) {
-			fail_msg("turn %u: %d \"%s\" instead of %d \"%s\"", i, result.outcome,
-				result.detail, turn->outcome, turn->detail);
-		}
+		take_turn(&loop, curl, &turns[i % count], i);
 	}
 	weir_health_curl_free(curl);
 	watch_lab_close(&loop);
@@ -191,6 +196,42 @@ TEST(https_probes_that_do_not_verify_are_separate) {
 	turns[1].detail = detail;
 	take_turns(turns, 2, 5);
 	take_turns(turns + 2, 2, 5);
+}
+
+static uint32_t count_descriptors(void) {
+	DIR *directory = opendir("/proc/self/fd");
+	uint32_t count = 0;
+
+	assert_non_null(directory);
+	while (readdir(directory) != NULL) {
+		count++;
+	}
+	closedir(directory);
+	return count;
+}
+
+// What is kept for each CA file is removed in time: backends can have a CA file each, and reloads
+// can name new files.
+TEST(https_probes_with_many_ca_files_keep_few_descriptors) {
+	const uint32_t before = count_descriptors();
+	const struct lab *lab = *state;
+	struct weir_health_curl *curl;
+	uv_loop_t loop;
+
+	SHELL("cd %s && for i in $(seq 0 299); do ln ca.pem many-$i.pem; done", lab->dir);
+	uv_loop_init(&loop);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	for (uint32_t i = 0; i < 310; i++) {
+		char file[32];
+		struct turn turn;
+
+		snprintf(file, sizeof(file), "many-%u.pem", i % 300);
+		turn = turn_of(lab, file, true, WEIR_PROBE_PASSED, "HTTP 200");
+		take_turn(&loop, curl, &turn, i);
+	}
+	assert_true(count_descriptors() < before + 2 * 256 + 20);
+	weir_health_curl_free(curl);
+	watch_lab_close(&loop);
 }
 
 // The CA file of a service is not read again when another service has a different CA file.
