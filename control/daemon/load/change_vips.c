@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,10 +20,26 @@ struct vips { // VIPs that the health checks of a service cover
 static bool has(const struct vips *vips, const struct weir_address *address) {
 	bool found = false;
 
-	for (uint32_t i = 0; i < vips->count; i++) {
-		found |= weir_address_equal(&vips->list[i], address);
+	for (uint32_t i = 0; i < vips->count && !found; i++) {
+		found = weir_address_equal(&vips->list[i], address);
 	}
 	return found;
+}
+
+struct kinds { // the protocols and ports of the checks via the data path so far, as bits
+	uint64_t tcp[(UINT16_MAX + 1) / 64], udp[(UINT16_MAX + 1) / 64];
+};
+
+// Returns whether this is the first check with its protocol and port: further ones cover the same
+// VIPs.
+static bool is_first(struct kinds *kinds, const struct weir_config_health_check *check) {
+	uint64_t *seen = weir_config_check_protocol(check->type) == IPPROTO_UDP ? kinds->udp
+										: kinds->tcp;
+	const uint64_t bit = 1ull << check->port % 64;
+	const bool first = (seen[check->port / 64] & bit) == 0;
+
+	seen[check->port / 64] |= bit;
+	return first;
 }
 
 // Lists the VIPs that the health checks of a service cover. The caller frees the list. Returns 0 or
@@ -30,6 +47,7 @@ static bool has(const struct vips *vips, const struct weir_address *address) {
 static int list_vips(const struct weir_config_service *service, struct vips *ret) {
 	struct weir_address *checked = calloc(service->bind_count + 1, sizeof(*checked));
 	struct weir_config_checks at = {.service = service};
+	struct kinds kinds = {{0}, {0}};
 
 	*ret = (struct vips){.list = calloc(service->bind_count + 1, sizeof(*ret->list))};
 	if (checked == NULL || ret->list == NULL) {
@@ -40,7 +58,9 @@ static int list_vips(const struct weir_config_service *service, struct vips *ret
 	}
 	while (service->bind_count > 0 && weir_config_next_check(&at)) {
 		const uint32_t count =
-			at.check->type != WEIR_CHECK_NONE && at.check->via == WEIR_VIA_DATA_PATH
+			at.check->type != WEIR_CHECK_NONE &&
+					at.check->via == WEIR_VIA_DATA_PATH &&
+					is_first(&kinds, at.check)
 				? weir_config_checked_vips(service, at.check, checked)
 				: 0;
 

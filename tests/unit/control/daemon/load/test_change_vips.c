@@ -2,7 +2,9 @@
 //
 // Tests of change_vips.h with two services s0 (TCP) and s1 (UDP), which have one bind each. The
 // tests add further binds to s0.
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "change_rig.h"
 #include "change_vips.h"
@@ -99,4 +101,39 @@ TEST(checks_that_change_to_the_data_path_are_warned_of) {
 		weir_address_format(
 			&rig->to->services[0].binds[0].address, address, sizeof(address)));
 	assert_warning(rig, reason);
+}
+
+// Checks with the same port cover the same VIPs, which are listed once.
+TEST(own_checks_of_many_backends_are_fast) {
+	enum { MANY = 20000 };
+	struct rig *rig = *state;
+	struct weir_config_service *service = &rig->to->services[0];
+	const struct weir_config_service before = *service;
+	const uint16_t port = service->binds[0].port_first;
+	struct weir_config_backend *backends = calloc(MANY, sizeof(*backends));
+	struct weir_config_health_check other = service->health_check;
+	clock_t start;
+
+	assert_non_null(backends);
+	for (unsigned int i = 1; i < WEIR_CONFIG_BINDS_MAX; i++) {
+		char address[32];
+
+		snprintf(address, sizeof(address), "203.0.113.%u", i);
+		add_bind(rig, address, IPPROTO_TCP, i == 1 ? 99 : port);
+	}
+	other.port = 99;
+	for (uint32_t i = 0; i < MANY; i++) {
+		backends[i].health_check = i == MANY - 1 ? &other : &service->health_check;
+	}
+	service->backends = backends;
+	service->backend_count = MANY;
+	start = clock();
+	assert_warning(rig,
+		"checks via the data path will cover 203.0.113.2, 203.0.113.3 and 253 more VIPs, "
+		"too: a backend without these addresses fails its checks for all VIPs of the "
+		"service; see weirctl doctor");
+	assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 1.0);
+	service->backends = before.backends;
+	service->backend_count = before.backend_count;
+	free(backends);
 }
