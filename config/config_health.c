@@ -76,8 +76,9 @@ static bool is_inherited(const struct weir_json_keys_read *read,
 // Returns a text for messages: how to remove a key that can be null.
 static const char *removal_of(const struct weir_json_keys_read *read,
 	const struct weir_config_health_check *check, const char *key) {
-	return is_inherited(read, check, key) ? "write null, because the check of the service has it"
-					      : "remove it";
+	return is_inherited(read, check, key)
+		       ? "write null, because the check of the service has it"
+		       : "remove it";
 }
 
 static void check_types(struct weir_json_reader *reader, const struct weir_json_place *place,
@@ -189,8 +190,7 @@ static void check_tls(struct weir_json_reader *reader, const struct weir_json_pl
 		weir_json_error_at(reader, place, "ca_file",
 			"is not used with \"verify\": false%s; %s",
 			source_of(read, check, "verify"),
-			is_inherited(read, check, "verify")
-				? "remove it, or write \"verify\": true"
+			is_inherited(read, check, "verify") ? "remove it, or write \"verify\": true"
 			: is_inherited(read, check, "ca_file") ? removal_of(read, check, "ca_file")
 							       : "remove one of the two");
 	}
@@ -333,8 +333,7 @@ static void check_retry(struct weir_json_reader *reader, const struct weir_json_
 			"than other checks; use interval_ms or less",
 			check->retry_interval_ms,
 			is_inherited(read, check, "retry_interval_ms") ? ", of the service," : "",
-			check->interval_ms,
-			source_of(read, check, "interval_ms"));
+			check->interval_ms, source_of(read, check, "interval_ms"));
 	}
 }
 
@@ -374,7 +373,8 @@ static void check_urls(struct weir_json_reader *reader, const struct weir_json_p
 				"use method \"GET\"%s",
 				weir_config_method_name(check->method),
 				is_inherited(read, check, "urls")
-					? ", or write \"urls\": [], because the check of the service "
+					? ", or write \"urls\": [], because the check of the "
+					  "service "
 					  "has them"
 					: "");
 		}

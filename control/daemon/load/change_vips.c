@@ -33,8 +33,8 @@ struct kinds { // the protocols and ports of the checks via the data path so far
 // Returns whether this is the first check with its protocol and port: further ones cover the same
 // VIPs.
 static bool is_first(struct kinds *kinds, const struct weir_config_health_check *check) {
-	uint64_t *seen = weir_config_check_protocol(check->type) == IPPROTO_UDP ? kinds->udp
-										: kinds->tcp;
+	uint64_t *seen =
+		weir_config_check_protocol(check->type) == IPPROTO_UDP ? kinds->udp : kinds->tcp;
 	const uint64_t bit = 1ull << check->port % 64;
 	const bool first = (seen[check->port / 64] & bit) == 0;
 
@@ -58,8 +58,7 @@ static int list_vips(const struct weir_config_service *service, struct vips *ret
 	}
 	while (service->bind_count > 0 && weir_config_next_check(&at)) {
 		const uint32_t count =
-			at.check->type != WEIR_CHECK_NONE &&
-					at.check->via == WEIR_VIA_DATA_PATH &&
+			at.check->type != WEIR_CHECK_NONE && at.check->via == WEIR_VIA_DATA_PATH &&
 					is_first(&kinds, at.check)
 				? weir_config_checked_vips(service, at.check, checked)
 				: 0;

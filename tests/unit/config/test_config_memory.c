@@ -52,15 +52,15 @@ TEST(errors_survive_each_failed_allocation) {
 
 // Own checks take a copy of the URLs of the service.
 TEST(own_checks_survive_each_failed_allocation) {
-	assert_true(
-		starve(CONFIG("", SERVICE("\"health_check\": {\"type\": \"http\", \"urls\": [{\"path\": "
-					  "\"/a\"}]},",
-					  BIND,
-					  JSON({"name": "a", "address": "10.0.0.1",
+	assert_true(starve(CONFIG(
+		"", SERVICE("\"health_check\": {\"type\": \"http\", \"urls\": [{\"path\": "
+			    "\"/a\"}]},",
+			    BIND,
+			    JSON({"name": "a", "address": "10.0.0.1",
 						"health_check": {"type": "http"}},
 					       {"name": "b", "address": "10.0.0.2",
 						"health_check": {"type": "http", "urls": []}},
 					       {"name": "c", "address": "10.0.0.3",
 						"health_check": {"type": "tcp"}}))),
-			0) > 8);
+					    0) > 8);
 }

@@ -313,17 +313,20 @@ TEST(own_check_of_a_backend_with_keys_of_the_service) {
 	static const struct {
 		const char *service, *own, *key, *why;
 	} cases[] = {
-		{"\"type\": \"https\", \"ca_file\": \"/a\"", "\"type\": \"https\", \"verify\": false",
-			".ca_file", "\"verify\": false; write null, because the check of the service"},
-		{"\"type\": \"https\", \"verify\": false", "\"type\": \"https\", \"ca_file\": \"/a\"",
-			".ca_file", "false, of the service; remove it, or write \"verify\": true"},
+		{"\"type\": \"https\", \"ca_file\": \"/a\"",
+			"\"type\": \"https\", \"verify\": false", ".ca_file",
+			"\"verify\": false; write null, because the check of the service"},
+		{"\"type\": \"https\", \"verify\": false",
+			"\"type\": \"https\", \"ca_file\": \"/a\"", ".ca_file",
+			"false, of the service; remove it, or write \"verify\": true"},
 		{"\"type\": \"http\", \"body\": \"x\"", "\"type\": \"http\", \"method\": \"HEAD\"",
 			".body", "response to HEAD; write null, because the check of the service"},
 		{"\"type\": \"http\", \"urls\": [{\"path\": \"/a\", \"body\": \"x\"}]",
 			"\"type\": \"http\", \"method\": \"HEAD\"", ".urls[0]",
 			"\"GET\", or write \"urls\": []"},
-		{"\"type\": \"tcp\", \"retry_interval_ms\": 900", "\"type\": \"tcp\", \"interval_ms\": 500",
-			".retry_interval_ms", "900, of the service, is above interval_ms (500)"},
+		{"\"type\": \"tcp\", \"retry_interval_ms\": 900",
+			"\"type\": \"tcp\", \"interval_ms\": 500", ".retry_interval_ms",
+			"900, of the service, is above interval_ms (500)"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -332,7 +335,8 @@ TEST(own_check_of_a_backend_with_keys_of_the_service) {
 		snprintf(service, sizeof(service), "\"health_check\": {%s},", cases[i].service);
 		snprintf(own, sizeof(own), OWN("%s"), cases[i].own);
 		snprintf(text, sizeof(text), CONFIG("", SERVICE("%s", BIND, "%s")), service, own);
-		snprintf(path, sizeof(path), "services[0].backends[1].health_check%s", cases[i].key);
+		snprintf(
+			path, sizeof(path), "services[0].backends[1].health_check%s", cases[i].key);
 		expect_one_error(text, path, cases[i].why);
 	}
 }
