@@ -50,7 +50,7 @@ int weir_health_urls_advance(struct weir_health_urls **urls,
 	return 1;
 }
 
-const struct weir_report *weir_health_urls_end(const struct weir_health_urls *urls,
+const struct weir_report *weir_health_urls_end(struct weir_health_urls *urls,
 	enum weir_probe_outcome outcome, const struct weir_report *report,
 	char detail[static WEIR_HEALTH_DETAIL_BYTES]) {
 	char why[WEIR_HEALTH_DETAIL_BYTES];
@@ -65,7 +65,11 @@ const struct weir_report *weir_health_urls_end(const struct weir_health_urls *ur
 			(int)sizeof(why) - PATH_BYTES - 3, detail);
 		memcpy(detail, why, sizeof(why));
 	}
-	return report == NULL || announces_state(report) ? report : &urls->report;
+	if (announces_state(report)) {
+		urls->report.word = report->word;
+		memcpy(urls->report.why, report->why, sizeof(urls->report.why));
+	}
+	return report != NULL ? &urls->report : NULL;
 }
 
 void weir_health_urls_free(struct weir_health_urls **urls) {

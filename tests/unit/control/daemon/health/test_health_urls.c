@@ -117,6 +117,7 @@ TEST(reports_of_several_urls) {
 	assert_string_equal(run.status.detail, "/lame: HTTP 503, lame-duck");
 	assert_true(run.status.passed);
 	assert_int_equal(run.report.word, WEIR_HEALTH_WORD_LAME_DUCK);
+	assert_true((run.report.given & WEIR_REPORT(REQUESTS)) != 0);
 	strcpy(url.path, "/healthz");
 	run = check_once(&check);
 	assert_string_equal(run.status.detail,
