@@ -573,6 +573,9 @@ static int cost_reload(struct costs *costs, struct weir_change *change) {
 	const bool address = names.backend[0] != '\0' && is(change, WEIR_CHANGE_CHANGE, "address");
 	int r = 0;
 
+	if (is_of_check(change)) {
+		return 0; // a key of the check can have the name of a key of the backend
+	}
 	if (costs->of->segment == NULL) {
 		// without a dataplane, flows are not counted
 	} else if (is(change, WEIR_CHANGE_REMOVE, "services")) {

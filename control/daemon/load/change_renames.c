@@ -135,16 +135,16 @@ static int look(struct search *search, const char *service, const char *name) {
 
 static int look_at_change(struct search *search, const struct weir_change *change) {
 	char name[WEIR_CONFIG_NAME_BYTES] = "", backend[WEIR_CONFIG_NAME_BYTES] = "";
+	char key[16] = ""; // of the backend, not of its health check
 	const bool removed = change->kind == WEIR_CHANGE_REMOVE;
 	const struct weir_config_service *service;
 	int r = 0;
 
 	if (change->kind == WEIR_CHANGE_ADD ||
-		sscanf(change->what, "service %63s backend %63s", name, backend) < 1) {
+		sscanf(change->what, "service %63s backend %63s %15s", name, backend, key) < 1) {
 		return 0;
 	}
-	if ((removed && strcmp(change->key, "backends") == 0) ||
-		(backend[0] != '\0' && strcmp(change->key, "address") == 0)) {
+	if ((removed && strcmp(change->key, "backends") == 0) || strcmp(key, "address") == 0) {
 		return look(search, name, backend);
 	}
 	service = removed && strcmp(change->key, "services") == 0

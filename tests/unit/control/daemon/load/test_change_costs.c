@@ -455,6 +455,20 @@ TEST(cost_of_a_restart_with_other_checks) {
 	assert_int_equal(rig->difference.count, 3);
 }
 
+// A change of a backend's own check is no change of the backend.
+TEST(cost_of_an_own_check_with_another_address) {
+	struct rig *rig = *state;
+	struct weir_config_health_check dns = {.type = WEIR_CHECK_DNS, .name = "a"}, own = dns;
+	const uint16_t id = lab_id(&rig->lab, "s0", "b0");
+
+	rig->from->services[0].backends[0].health_check = &dns;
+	rig->to->services[0].backends[0].health_check = &own;
+	inet_pton(AF_INET, "192.0.2.1", own.address.bytes);
+	own.address.family = 4;
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
+	assert_cost(rig, "service s0 backend b0 health_check address", WEIR_CHANGE_NONE, 0, NULL);
+}
+
 // The subset of a service depends on the client_id of the instance. If each worker has a subset, it
 // also depends on the number of workers.
 TEST(cost_of_a_restart_with_other_subsets) {

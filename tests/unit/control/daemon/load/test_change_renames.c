@@ -59,6 +59,21 @@ TEST(renamed_backends_that_took_no_new_flows_are_warned_of) {
 		"s0/b1");
 }
 
+// Another address in the own check of a backend is no other address of the backend.
+TEST(backends_with_another_address_in_their_check_are_not_renamed) {
+	struct rig *rig = *state;
+	struct weir_config_backend *backend = &rig->to->services[0].backends[2];
+	struct weir_config_health_check dns = {.type = WEIR_CHECK_DNS, .name = "a"}, own = dns;
+	const uint16_t id = lab_id(&rig->lab, "s0", "b2");
+
+	rig->from->services[0].backends[2].health_check = &dns;
+	backend->health_check = &own;
+	own.address = backend->address;
+	rig->to->services[1].backends[0].address = backend->address;
+	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
+	assert_warning(rig, NULL, NULL);
+}
+
 // A service is renamed. Another service has a backend with the same address, but that backend keeps
 // its states, and causes no warning.
 TEST(backends_of_a_renamed_service_are_warned_of) {
