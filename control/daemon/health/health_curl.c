@@ -180,14 +180,18 @@ static void remove_group(struct weir_health_curl *curl, struct weir_health_group
 	uv_close((uv_handle_t *)&group->timer, free_group);
 }
 
-// Makes room for a new group.
+// Removes unused groups if there are too many groups. Up to two for each start, so that the number
+// of groups falls even if each start makes a group.
 static void remove_unused(struct weir_health_curl *curl) {
-	struct weir_health_group *group, *oldest = NULL;
+	for (unsigned int i = 0; i < 2 && curl->group_count > GROUPS_MOST; i++) {
+		struct weir_health_group *group, *oldest = NULL;
 
-	SLIST_FOREACH(group, &curl->groups, link) {
-		oldest = group->users == 0 ? group : oldest;
-	}
-	if (curl->group_count >= GROUPS_MOST && oldest != NULL) {
+		SLIST_FOREACH(group, &curl->groups, link) {
+			oldest = group->users == 0 ? group : oldest;
+		}
+		if (oldest == NULL) {
+			return;
+		}
 		remove_group(curl, oldest);
 	}
 }
@@ -204,7 +208,6 @@ static struct weir_health_group *group_of(struct weir_health_curl *curl, const c
 	if (group != NULL) {
 		SLIST_REMOVE(&curl->groups, group, weir_health_group, link);
 	} else {
-		remove_unused(curl);
 		group = make_group(curl, ca_file);
 		curl->group_count += group != NULL;
 	}
@@ -223,17 +226,16 @@ uv_loop_t *weir_health_curl_loop(const struct weir_health_curl *curl) {
 int weir_health_curl_start(
 	struct weir_health_curl *curl, const char *ca_file, struct weir_health_transfer *transfer) {
 	struct weir_health_group *group = group_of(curl, ca_file);
+	int r = -ENOMEM;
 
-	if (group == NULL) {
-		return -ENOMEM;
-	}
 	curl_easy_setopt(transfer->easy, CURLOPT_PRIVATE, transfer);
-	if (curl_multi_add_handle(group->multi, transfer->easy) != CURLM_OK) {
-		return -ENOMEM;
+	if (group != NULL && curl_multi_add_handle(group->multi, transfer->easy) == CURLM_OK) {
+		transfer->group = group;
+		group->users++;
+		r = 0;
 	}
-	transfer->group = group;
-	group->users++;
-	return 0;
+	remove_unused(curl);
+	return r;
 }
 
 void weir_health_curl_stop(struct weir_health_transfer *transfer) {

@@ -4,11 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "http_lab.h"
+
+#define MANY 400u // transfers at a time
 
 static struct weir_config_health_check tls_check_of(const struct lab *lab, const char *path) {
 	struct weir_config_health_check check = check_of(path);
@@ -232,6 +236,53 @@ TEST(https_probes_with_many_ca_files_keep_few_descriptors) {
 	assert_true(count_descriptors() < before + 2 * 256 + 20);
 	weir_health_curl_free(curl);
 	watch_lab_close(&loop);
+}
+
+// Many transfers at a time need a group each. Later starts remove the groups that are unused then,
+// even if they make no group.
+TEST(https_probes_with_many_ca_files_at_a_time_keep_few_descriptors) {
+	const uint32_t before = count_descriptors();
+	const struct lab *lab = *state;
+	struct turn *turns = calloc(MANY, sizeof(*turns));
+	struct result *results = calloc(MANY, sizeof(*results));
+	struct weir_health_curl *curl;
+	struct weir_health_http *http;
+	struct rlimit limit, most;
+	uv_loop_t loop;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	most = (struct rlimit){.rlim_cur = limit.rlim_max, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &most), 0);
+	SHELL("cd %s && for i in $(seq %u); do ln ca.pem burst-$i.pem; done", lab->dir, MANY);
+	uv_loop_init(&loop);
+	assert_int_equal(weir_health_curl_create(&loop, &curl), 0);
+	for (uint32_t i = 0; i < MANY; i++) {
+		const struct weir_probe_params params = {
+			.address = watch_lab_address("127.0.0.1"),
+			.port = TLS_PORT,
+			.check = &turns[i].check,
+			.done = probe_done,
+			.context = &results[i],
+		};
+		char file[32];
+
+		snprintf(file, sizeof(file), "burst-%u.pem", i + 1);
+		turns[i] = turn_of(lab, file, true, WEIR_PROBE_PASSED, "HTTP 200");
+		turns[i].check.timeout_ms = 20000;
+		assert_int_equal(weir_health_http_start(curl, &params, &http), 0);
+	}
+	for (uint32_t i = 0; i < MANY; i++) {
+		watch_lab_run(&loop, probe_has_result, &results[i], 30000, turns[i].detail);
+	}
+	for (uint32_t i = 0; i < MANY / 4; i++) {
+		take_turn(&loop, curl, &turns[MANY - 1], i);
+	}
+	assert_true(count_descriptors() < before + 2 * 256 + 20);
+	weir_health_curl_free(curl);
+	watch_lab_close(&loop);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	free(results);
+	free(turns);
 }
 
 // The CA file of a service is not read again when another service has a different CA file.
