@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "append.h"
+
 #define PATH_BYTES 40 // of a path in a detail
 
 struct weir_health_urls {
@@ -61,8 +63,8 @@ const struct weir_report *weir_health_urls_end(struct weir_health_urls *urls,
 	if (outcome == WEIR_PROBE_PASSED && !announces_state(report)) {
 		memcpy(detail, urls->detail, WEIR_HEALTH_DETAIL_BYTES);
 	} else {
-		snprintf(why, sizeof(why), "%.*s: %.*s", PATH_BYTES, urls->check.path,
-			(int)sizeof(why) - PATH_BYTES - 3, detail);
+		snprintf(why, sizeof(why), "%.*s: ", PATH_BYTES, urls->check.path);
+		weir_append(why, sizeof(why), "%s", detail);
 		memcpy(detail, why, sizeof(why));
 	}
 	if (announces_state(report)) {

@@ -22,10 +22,11 @@ int weir_health_urls_advance(struct weir_health_urls **urls,
 	const struct weir_config_health_check *config, const char *detail,
 	const struct weir_report *report);
 
-// Completes the result of the last request. If it has failed, detail names its URL; otherwise it is
-// the detail of the first answer. report: of the last answer, or NULL. Returns the report of the
-// check, valid until weir_health_urls_free: the load of the first answer, with the state of the
-// last answer, or of the first one if the last one announces none.
+// Completes the result of the last request. If the request has not passed, or if its answer
+// announces another state than ready, detail names its URL; otherwise it is the detail of the first
+// answer. report: of the last answer, or NULL. Returns the report of the check, valid until
+// weir_health_urls_free: the load of the first answer, with the state of the last answer, or of the
+// first one if the last one announces none or ready; NULL if `report` is NULL.
 const struct weir_report *weir_health_urls_end(struct weir_health_urls *urls,
 	enum weir_probe_outcome outcome, const struct weir_report *report,
 	char detail[static WEIR_HEALTH_DETAIL_BYTES]);

@@ -89,6 +89,10 @@ TEST(urls_are_requested_until_one_fails) {
 	urls[0].status_first = 200;
 	strcpy(urls[1].body_regex, "^k");
 	expect_once(&check, false, "/healthz: HTTP 200, body does not match \"^k\"");
+	strcpy(urls[1].body_regex, "^the complete text of the answer of a server");
+	expect_once(&check, false,
+		"/healthz: HTTP 200, body does not match \"^the complete text of the answer of a "
+		"server\"");
 	strcpy(check.path, "/broken");
 	expect_once(&check, false, "HTTP 503");
 }
