@@ -5,8 +5,9 @@
 // on verdicts.
 //
 // A TCP check connects, and then resets the connection, so that no socket stays in TIME_WAIT. An
-// HTTP check sends one request, follows no redirect, uses no proxy, and closes its connection. The
-// starts of checks are spread over the interval, with a jitter of a tenth of the interval.
+// HTTP check sends one request, or one for each of its URLs (health_urls.h), each over a connection
+// of its own; it follows no redirect and uses no proxy. The starts of checks are spread over the
+// interval, with a jitter of a tenth of the interval.
 //
 // At most WEIR_HEALTH_CONCURRENT checks are in flight. All checks together use at most about half
 // of the descriptors that the process can open (http, https and grpc checks use three each).
