@@ -151,8 +151,8 @@ struct weir_message { // WEIR_MESSAGE_BYTES
 			uint8_t family;
 			uint8_t answer; // response: enum weir_move_answer
 			uint16_t to; // the new backend
-			uint32_t
-				stamp; // `stamp` of struct weir_waiting_flow4 or weir_waiting_flow6
+			// `stamp` of struct weir_waiting_flow4 or weir_waiting_flow6
+			uint32_t stamp;
 			uint32_t reserved;
 			// CLOCK_MONOTONIC; at most 10 s after the flow was listed
 			uint64_t deadline_ns;
