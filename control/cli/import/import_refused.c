@@ -69,8 +69,13 @@ static bool leave_out_check(struct weir_import *import, json_t *owner, const jso
 			weir_import_clear(check, json_object_get(service, "health_check"), key) < 0;
 	} else if (check != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "health check", "%s", reason);
-		weir_import_note_unchecked(import, place);
 		json_object_del(owner, "health_check");
+		if (json_object_get(service, "health_check") != NULL) {
+			weir_import_note(import, place, WEIR_IMPORT_DIFFERS, "health check",
+				"the check of the service also applies to this server");
+		} else {
+			weir_import_note_unchecked(import, place);
+		}
 	}
 	return check != NULL;
 }

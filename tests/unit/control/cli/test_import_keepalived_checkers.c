@@ -461,6 +461,26 @@ TEST(invalid_key_of_an_own_check_is_left_out) {
 	done(&lab);
 }
 
+// A label of a domain has at most 63 characters. The server is still checked, so no note says that
+// it is not.
+TEST(server_whose_own_check_is_left_out_has_the_check_of_the_service) {
+	char text[512];
+	struct lab lab;
+
+	snprintf(text, sizeof(text),
+		"virtual_server 192.0.2.1 53 {\n protocol TCP\n lb_kind TUN\n"
+		" real_server 10.0.0.1 53 {\n TCP_CHECK {\n }\n }\n"
+		" real_server 10.0.0.2 53 {\n DNS_CHECK {\n name %064d\n }\n }\n}\n",
+		0);
+	lab = import(text, true, NULL);
+	assert_string_equal(text_in(health_check(&lab), "type"), "tcp");
+	assert_null(json_object_get(backend(&lab, 1), "health_check"));
+	expect_note(&lab, 8, "is not a domain name");
+	expect_note(&lab, 8, "the check of the service also applies to this server");
+	assert_false(has_note(&lab, "no health check imported"));
+	done(&lab);
+}
+
 // One check of the service serves all servers, because each address becomes the placeholder.
 TEST(misc_checks_of_all_servers_are_one_check) {
 	static const char text[] = "virtual_server 2001:db8::1 80 {\n protocol TCP\n lb_kind TUN\n"
