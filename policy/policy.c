@@ -234,7 +234,7 @@ struct weir_chosen weir_policy_choose_slow(struct weir_policy_worker *worker,
 	if (now_ns >= client->tick_end_ns) {
 		tick(worker, client, now_ns);
 	}
-	if (weir_shared_limit_look(worker, client, table) && client_ops(client)->key != NULL) {
+	if (weir_shared_limit_look(worker, client) && client_ops(client)->key != NULL) {
 		weir_window_reload(worker, client, client_ops(client));
 	}
 	id = WEIR_POLICY_NONE;

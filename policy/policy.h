@@ -250,7 +250,9 @@ struct weir_policy_backend {
 	uint16_t error[WEIR_POLICY_ERROR_SLOTS];
 	uint8_t closed : 1; // gets no new flow, even if all other backends are at their limit
 	uint8_t counted : 1; // flows use slots of a limit that workers share (shared_limit.h)
-	uint8_t full : 6; // value of client->look when the backend was found full; 0 = not full
+	// Value of client->look when the backend was found full; 0 = not full. Without effect while
+	// client->blocked is 0.
+	uint8_t full : 6;
 	uint8_t serial; // serial number of the share that `reported` includes; 0 = none
 	// Index among the candidates at the last scan or search; may be out of date.
 	uint16_t index;
@@ -517,7 +519,10 @@ static inline bool weir_policy_below_limit(
 		limit = weir_policy_part_of_limit(backend, limit);
 	}
 	if (backend->counted != 0) {
-		return limit > 0 && (backend->full == 0 || backend->full != client->look);
+		// Numbers of checks are used again, so an old mark can have the current number. It
+		// has an effect only if another backend was found full since the last check.
+		return limit > 0 && (client->blocked == 0 || backend->full == 0 ||
+					    backend->full != client->look);
 	}
 	return backend->active < (uint64_t)limit + backend->half_open;
 }

@@ -201,8 +201,8 @@ bool weir_shared_limit_has_room(const struct weir_policy_worker *worker,
 	return load(worker, id) - idle(worker, id) < limit_of(client, &worker->backends[id]);
 }
 
-bool weir_shared_limit_look(const struct weir_policy_worker *worker,
-	struct weir_policy_client *client, const struct weir_policy_table *table) {
+bool weir_shared_limit_look(
+	const struct weir_policy_worker *worker, struct weir_policy_client *client) {
 	if (client->blocked == 0 ||
 		worker->tick - client->blocked_tick <= client->count / WEIR_POLICY_WINDOW) {
 		return false;
@@ -211,15 +211,6 @@ bool weir_shared_limit_look(const struct weir_policy_worker *worker,
 	client->look = client->look % LOOKS + 1;
 	client->exhausted = 0;
 	client->spill_full = 0;
-	// Each check clears the marks of every LOOKS-th candidate, so that no mark is left when the
-	// number of a check is used again.
-	for (uint32_t i = client->look - 1u; i < table->count; i += LOOKS) {
-		uint16_t id = weir_policy_id(table, i);
-
-		if (id < worker->backend_count) {
-			worker->backends[id].full = 0;
-		}
-	}
 	return true;
 }
 

@@ -77,8 +77,8 @@ void weir_shared_limit_mark_full(
 
 // If it is time to check full backends, allows the policy to choose these backends again, and
 // returns true. The caller must then recompute the keys of its windows.
-bool weir_shared_limit_look(const struct weir_policy_worker *worker,
-	struct weir_policy_client *client, const struct weir_policy_table *table);
+bool weir_shared_limit_look(
+	const struct weir_policy_worker *worker, struct weir_policy_client *client);
 
 // Gives idle slots back and ends old reservations. Call once per iteration of the worker, at least
 // once per tick. Returns true if backends of this tick remain to be processed: call again soon.

@@ -216,6 +216,31 @@ TEST(old_mark_of_a_full_backend_ends) {
 	fleet_free(f);
 }
 
+// The same, while the backend is no candidate.
+TEST(old_mark_of_a_backend_that_was_no_candidate_ends) {
+	struct fleet *f = fleet_create(2, 2, 1, WEIR_POLICY_ROUND_ROBIN, WEIR_EXHAUSTED_REJECT);
+	struct world *w = f->world[0];
+	uint8_t first;
+	uint16_t id;
+
+	assert_true(flow(f->world[1], 0, &id));
+	assert_true(flow(f->world[1], 0, &id));
+	assert_false(flow(w, 0, &id));
+	first = w->client->look;
+	world_publish(w, WEIR_POLICY_ROUND_ROBIN, NULL, NULL, 1);
+	do {
+		fleet_after(f, 2);
+		assert_false(flow(w, 0, &id));
+	} while (w->client->look % 63 + 1 != first);
+	world_end(f->world[1], 0, WEIR_OUTCOME_COMPLETED);
+	world_end(f->world[1], 1, WEIR_OUTCOME_COMPLETED);
+	world_publish(w, WEIR_POLICY_ROUND_ROBIN, NULL, NULL, 2);
+	fleet_after(f, 2);
+	id = world_choose(w);
+	assert_int_equal(world_choose(w), 1 - id);
+	fleet_free(f);
+}
+
 #define MONTH_TICKS (UINT32_C(5) << 29) // 32 days: more than half of the numbers of ticks
 
 TEST(full_backend_is_checked_after_a_month_without_flows) {
