@@ -20,7 +20,8 @@ void weir_steer_take_messages(const struct weir_log *log);
 // an interface. The kernel releases the claim when the holder exits for any reason.
 //
 // The claim is a UDP socket at a privileged port of 127.0.0.1, bound to the interface, on which no
-// packet can arrive. So only processes with CAP_NET_BIND_SERVICE can claim an interface. Returns a
+// packet can arrive. So only processes with CAP_NET_BIND_SERVICE can claim an interface, unless
+// net.ipv4.ip_unprivileged_port_start makes the port unprivileged. Returns a
 // descriptor to keep open, -EBUSY (another process holds the claim), or another negative errno; why
 // then receives one line.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);

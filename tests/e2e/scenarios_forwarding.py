@@ -124,10 +124,11 @@ def measure(lab, vip, mode, *options):
     lab.wait_for_program(name, lambda: "listening" in server.output(), 10)
     with lab.client.inside():
         done = subprocess.run(["iperf3", "-J", "-c", vip, "-p", port, *options], capture_output=True, text=True,
-                              timeout=60, check=False)
+                              check=False)
+    assert done.returncode == 0, (vip, mode, options, done.stdout[-500:], done.stderr)
     report = json.loads(done.stdout)
     assert "error" not in report, (vip, mode, options, report["error"])
-    server.process.wait(10)
+    wait_for("the server to end", lambda: not server.alive(), 10)
     return report["end"]
 
 

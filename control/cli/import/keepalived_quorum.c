@@ -38,11 +38,13 @@ static uint64_t divide_up(uint64_t sum, uint64_t weight) {
 
 // In keepalived, a service becomes up at the sum quorum + hysteresis, and down below quorum -
 // hysteresis. up, down: these sums.
-static void set_numbers(struct weir_import_service *service, uint64_t up, uint64_t down) {
+// Returns by how many backends earlier the service becomes down: 0, or 1 because of rounding.
+static uint32_t set_numbers(struct weir_import_service *service, uint64_t up, uint64_t down) {
 	up = divide_up(up, (uint64_t)service->weight);
 	down = divide_up(down, (uint64_t)service->weight);
 	service->quorum = (uint32_t)((up + down + 1) / 2);
 	service->hysteresis = (uint32_t)(up - service->quorum);
+	return (uint32_t)((up + down) % 2);
 }
 
 void weir_keepalived_quorum(struct weir_import *import,
@@ -77,5 +79,10 @@ void weir_keepalived_quorum(struct weir_import *import,
 	// keepalived reduces both in this way, too
 	quorum = quorum < sum ? quorum : sum;
 	hysteresis = hysteresis < quorum ? hysteresis : quorum - 1;
-	set_numbers(service, quorum + hysteresis, quorum - hysteresis);
+	if (set_numbers(service, quorum + hysteresis, quorum - hysteresis) > 0) {
+		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, what,
+			"the service is down below %u servers, in keepalived below %u",
+			service->quorum - service->hysteresis,
+			service->quorum - service->hysteresis - 1);
+	}
 }
