@@ -208,11 +208,13 @@ struct weir_config_command {
 	uint32_t words; // 0 = no program
 };
 
-// A further URL of an HTTP check; the other settings of its request are those of the check.
+// A URL of a check of type http or https, and what its answer must be.
 #define WEIR_CONFIG_URLS_MAX 15
 struct weir_config_url {
-	char path[256];
+	char path[256]; // default "/"
 	uint16_t status_first, status_last; // default 200..399
+	// what the response's body must be or contain, one of them: a text, a regular expression
+	// (pattern.h), or a digest of 32 or 16 bytes; "" and no bytes = any body
 	char body[256], body_regex[256];
 	struct weir_config_bytes body_sha256, body_md5;
 };
@@ -220,13 +222,9 @@ struct weir_config_url {
 struct weir_config_health_check {
 	enum weir_config_check type; // default none: all backends are considered healthy
 	enum weir_config_via via; // for the types tcp, udp, dns, http, https and grpc
-	char path[256]; // http, https: default "/"
+	struct weir_config_url url; // http, https: the first URL
 	char host[256]; // Host header; default server_name, otherwise the backend's address
-	// http, https: what the response's body must be or contain, one of them: a text, a regular
-	// expression (pattern.h), or a digest of 32 or 16 bytes; "" and no bytes = any body
-	char body[256], body_regex[256];
-	struct weir_config_bytes body_sha256, body_md5;
-	// http, https: URLs that the check requests one after the other if the answer to `path`,
+	// http, https: URLs that the check requests one after the other if the answer to `url`,
 	// and each answer before, is good, each with timeout_ms; owned
 	struct weir_config_url *urls;
 	uint32_t url_count; // 0..WEIR_CONFIG_URLS_MAX
@@ -250,7 +248,6 @@ struct weir_config_health_check {
 	bool verify; // https, grpc with tls: verify the certificate
 	bool orca; // http, https, grpc: request and use load reports in the headers
 	uint16_t port; // 0 = the port of weir_config_checked_bind
-	uint16_t status_first, status_last; // http, https: default 200..399
 	uint32_t interval_ms, timeout_ms; // default 1000, 500; of agent_check 2000, 1000
 	// interval after a failed check, until `fall` checks have failed; 0 = interval_ms
 	uint32_t retry_interval_ms;
@@ -472,9 +469,6 @@ uint8_t weir_config_check_protocol(enum weir_config_check check);
 // Returns the health check of a backend of the service: its own check, or the check of the service.
 const struct weir_config_health_check *weir_config_check_of(
 	const struct weir_config_service *service, const struct weir_config_backend *backend);
-// Copies the path, the statuses and the test of the body: from a check, or from a URL to a check.
-void weir_config_url_of(const struct weir_config_health_check *check, struct weir_config_url *ret);
-void weir_config_use_url(struct weir_config_health_check *check, const struct weir_config_url *url);
 // Iterates over the checks of a service: its own check, which can have the type none, and the own
 // checks of its backends.
 //
@@ -504,6 +498,8 @@ size_t weir_config_bytes_to_expect(
 	const struct weir_config_health_check *check, const uint8_t **ret);
 // Returns whether an answer must contain certain bytes.
 bool weir_config_expects(const struct weir_config_health_check *check);
+// Returns whether the body of the answer is tested.
+bool weir_config_tests_body(const struct weir_config_url *url);
 
 // Lists the VIPs that a check via the data path connects to, each once: the VIP of
 // weir_config_checked_bind, and the VIPs of other binds with the same protocol and the checked

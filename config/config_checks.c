@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "config.h"
 
@@ -39,27 +38,6 @@ int weir_config_check_path(const struct weir_config *config, const struct weir_c
 	snprintf(path, bytes, "services[%" PRIu32 "].backends[%" PRIu32 "].health_check%s", service,
 		(uint32_t)(at->backend - at->service->backends), key);
 	return at->backend->line;
-}
-
-void weir_config_url_of(const struct weir_config_health_check *check, struct weir_config_url *ret) {
-	memcpy(ret->path, check->path, sizeof(ret->path));
-	ret->status_first = check->status_first;
-	ret->status_last = check->status_last;
-	memcpy(ret->body, check->body, sizeof(ret->body));
-	memcpy(ret->body_regex, check->body_regex, sizeof(ret->body_regex));
-	ret->body_sha256 = check->body_sha256;
-	ret->body_md5 = check->body_md5;
-}
-
-void weir_config_use_url(
-	struct weir_config_health_check *check, const struct weir_config_url *url) {
-	memcpy(check->path, url->path, sizeof(check->path));
-	check->status_first = url->status_first;
-	check->status_last = url->status_last;
-	memcpy(check->body, url->body, sizeof(check->body));
-	memcpy(check->body_regex, url->body_regex, sizeof(check->body_regex));
-	check->body_sha256 = url->body_sha256;
-	check->body_md5 = url->body_md5;
 }
 
 uint8_t weir_config_check_protocol(enum weir_config_check check) {

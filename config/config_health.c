@@ -96,15 +96,16 @@ static void check_types(struct weir_json_reader *reader, const struct weir_json_
 // Checks what the body of the response must be or contain.
 static void check_body(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
+	const struct weir_config_url *url = &check->url;
 	const struct {
 		const char *key;
 		bool is_set;
 		uint8_t bytes, wanted; // of a digest
 	} keys[] = {
-		{"body", check->body[0] != '\0', 0, 0},
-		{"body_regex", check->body_regex[0] != '\0', 0, 0},
-		{"body_sha256", check->body_sha256.count > 0, check->body_sha256.count, 32},
-		{"body_md5", check->body_md5.count > 0, check->body_md5.count, 16},
+		{"body", url->body[0] != '\0', 0, 0},
+		{"body_regex", url->body_regex[0] != '\0', 0, 0},
+		{"body_sha256", url->body_sha256.count > 0, url->body_sha256.count, 32},
+		{"body_md5", url->body_md5.count > 0, url->body_md5.count, 16},
 	};
 	const char *first = NULL;
 	char why[WEIR_PATTERN_WHY_BYTES];
@@ -130,7 +131,7 @@ static void check_body(struct weir_json_reader *reader, const struct weir_json_p
 				keys[i].bytes, weir_plural(keys[i].bytes), keys[i].wanted,
 				2u * keys[i].wanted);
 		} else if (strcmp(key, "body_regex") == 0 &&
-			   weir_pattern_check(check->body_regex, why) < 0) {
+			   weir_pattern_check(url->body_regex, why) < 0) {
 			weir_json_error_at(
 				reader, place, key, "is not a regular expression: %s", why);
 		}
@@ -140,12 +141,14 @@ static void check_body(struct weir_json_reader *reader, const struct weir_json_p
 
 static void check_http(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
-	if (weir_json_valid(read, "path") && check->path[0] != '/') {
+	const struct weir_config_url *url = &check->url;
+
+	if (weir_json_valid(read, "path") && url->path[0] != '/') {
 		weir_json_error_at(
 			reader, place, "path", "must begin with \"/\", such as \"/healthz\"");
-	} else if (weir_json_valid(read, "path") && strchr(check->path, ' ') != NULL) {
+	} else if (weir_json_valid(read, "path") && strchr(url->path, ' ') != NULL) {
 		weir_json_error_at(reader, place, "path", "contains a space; write it as \"%%20\"");
-	} else if (weir_json_valid(read, "path") && strchr(check->path, '#') != NULL) {
+	} else if (weir_json_valid(read, "path") && strchr(url->path, '#') != NULL) {
 		weir_json_error_at(reader, place, "path",
 			"contains a \"#\", and the part after it is not requested; write "
 			"\"%%23\" instead of \"#\"");
@@ -154,11 +157,11 @@ static void check_http(struct weir_json_reader *reader, const struct weir_json_p
 		weir_json_error_at(reader, place, "host", "contains a space; give one host name");
 	}
 	if (weir_json_valid(read, "status_first") && weir_json_valid(read, "status_last") &&
-		check->status_first > check->status_last) {
+		url->status_first > url->status_last) {
 		weir_json_error_at(reader, place,
 			weir_json_present(read, "status_first") ? "status_first" : "status_last",
-			"status_first (%u%s) is above status_last (%u%s)", check->status_first,
-			source_of(read, check, "status_first"), check->status_last,
+			"status_first (%u%s) is above status_last (%u%s)", url->status_first,
+			source_of(read, check, "status_first"), url->status_last,
 			source_of(read, check, "status_last"));
 	}
 }
@@ -343,9 +346,9 @@ void weir_config_identify_url(const void *element, char *text, size_t bytes) {
 
 void weir_config_check_url(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
-	struct weir_config_health_check check = {.given = read->present};
+	const struct weir_config_health_check check = {
+		.url = *(const struct weir_config_url *)into, .given = read->present};
 
-	weir_config_use_url(&check, into);
 	check_http(reader, place, &check, read);
 	check_body(reader, place, &check, read);
 }
@@ -366,16 +369,14 @@ static void check_urls(struct weir_json_reader *reader, const struct weir_json_p
 			}
 		}
 		if (weir_json_valid(read, "method") && check->method != WEIR_METHOD_GET &&
-			(url->body[0] != '\0' || url->body_regex[0] != '\0' ||
-				url->body_sha256.count > 0 || url->body_md5.count > 0)) {
+			weir_config_tests_body(url)) {
 			weir_json_error(reader, &at,
 				"tests the body, which cannot be checked in a response to %s; "
 				"use method \"GET\"%s",
 				weir_config_method_name(check->method),
 				is_inherited(read, check, "urls")
 					? ", or write \"urls\": [], because the check of the "
-					  "service "
-					  "has them"
+					  "service has them"
 					: "");
 		}
 	}
@@ -438,6 +439,11 @@ bool weir_config_expects(const struct weir_config_health_check *check) {
 	return check->expect[0] != '\0' || check->expect_hex.count > 0;
 }
 
+bool weir_config_tests_body(const struct weir_config_url *url) {
+	return url->body[0] != '\0' || url->body_regex[0] != '\0' || url->body_sha256.count > 0 ||
+	       url->body_md5.count > 0;
+}
+
 void weir_config_check_agent_check(struct weir_json_reader *reader,
 	const struct weir_json_place *place, void *into, const struct weir_json_keys_read *read) {
 	struct weir_config_health_check *check = into;
@@ -479,24 +485,22 @@ static void check_port(struct weir_json_reader *reader, const struct weir_json_p
 	}
 }
 
-// Groups of keys of which a check uses at most one, separated by NULL.
-static const char *const exclusive[] = {"body", "body_regex", "body_sha256", "body_md5", NULL,
-	"send", "send_hex", NULL, "expect", "expect_hex", NULL};
-
-// Returns whether the check has this key, or another key of its group.
+// Returns whether the check has this key, or another key of its group: a check uses at most one key
+// of a group.
 static bool has_group(const struct weir_json_keys_read *read, const char *key) {
-	bool member = false, present = false;
+	static const char *const groups[][4] = {{"body", "body_regex", "body_sha256", "body_md5"},
+		{"send", "send_hex"}, {"expect", "expect_hex"}};
 
-	for (size_t i = 0; i < sizeof(exclusive) / sizeof(exclusive[0]); i++) {
-		if (exclusive[i] == NULL && member) {
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		bool member = false, present = false;
+
+		for (size_t k = 0; k < 4 && groups[i][k] != NULL; k++) {
+			member |= strcmp(groups[i][k], key) == 0;
+			present |= weir_json_present(read, groups[i][k]);
+		}
+		if (member) {
 			return present;
 		}
-		if (exclusive[i] == NULL) {
-			present = false;
-			continue;
-		}
-		member |= strcmp(exclusive[i], key) == 0;
-		present |= weir_json_present(read, exclusive[i]);
 	}
 	return weir_json_present(read, key);
 }

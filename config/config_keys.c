@@ -224,19 +224,20 @@ static const struct weir_json_key subset_keys[] = {
 static const struct weir_json_object subset_object = {.name = "subset", ROWS(subset_keys),
 	.check = weir_config_check_subset};
 
-// The tests of an answer: keys of a health check, and of each of its further URLs.
-#define ANSWER(of) \
-	INTEGER("status_first", of, status_first, 100, 599, "200", CONTROL), \
-		INTEGER("status_last", of, status_last, 100, 599, "399", CONTROL), \
-		VALUE("body", weir_json_type_text, of, body, .min = 1, .max = 255, OR_NULL, CONTROL), \
-		VALUE("body_regex", weir_json_type_text, of, body_regex, .min = 1, .max = 255, \
+// The tests of an answer: keys of a health check, and of each of its further URLs. at: "url.", or
+// nothing.
+#define ANSWER(of, at) \
+	INTEGER("status_first", of, at status_first, 100, 599, "200", CONTROL), \
+		INTEGER("status_last", of, at status_last, 100, 599, "399", CONTROL), \
+		VALUE("body", weir_json_type_text, of, at body, .min = 1, .max = 255, OR_NULL, CONTROL), \
+		VALUE("body_regex", weir_json_type_text, of, at body_regex, .min = 1, .max = 255, \
 			OR_NULL, CONTROL), \
-		VALUE("body_sha256", weir_config_type_hex_bytes, of, body_sha256, OR_NULL, CONTROL), \
-		VALUE("body_md5", weir_config_type_hex_bytes, of, body_md5, OR_NULL, CONTROL)
+		VALUE("body_sha256", weir_config_type_hex_bytes, of, at body_sha256, OR_NULL, CONTROL), \
+		VALUE("body_md5", weir_config_type_hex_bytes, of, at body_md5, OR_NULL, CONTROL)
 #define URL weir_config_url
 static const struct weir_json_key url_keys[] = {
 	VALUE("path", weir_json_type_text, URL, path, .required = true, .min = 1, .max = 255, CONTROL),
-	ANSWER(URL),
+	ANSWER(URL, ),
 	COMMENT,
 };
 static const struct weir_json_object url_object = {.name = "url", ROWS(url_keys),
@@ -250,12 +251,12 @@ static const struct weir_json_key health_check_keys[] = {
 	CHOICE("type", CHECK, type, weir_config_checks, NULL, .required = true, .versioned = true,
 		CONTROL),
 	CHOICE("via", CHECK, via, weir_config_vias, "\"direct\"", CONTROL),
-	VALUE("path", weir_json_type_text, CHECK, path, .min = 1, .max = 255, .fallback = "\"/\"",
+	VALUE("path", weir_json_type_text, CHECK, url.path, .min = 1, .max = 255, .fallback = "\"/\"",
 		CONTROL),
 	VALUE("host", weir_json_type_text, CHECK, host, .min = 1, .max = 255, OR_NULL, CONTROL),
 	INTEGER("port", CHECK, port, 0, 65535, "0", CONTROL),
 	CHOICE("method", CHECK, method, weir_config_methods, "\"GET\"", CONTROL),
-	ANSWER(CHECK),
+	ANSWER(CHECK, url.),
 	{.key = "urls", .type = &weir_json_type_list, FIELD(CHECK, urls),
 	 .offset2 = offsetof(struct CHECK, url_count), .max = WEIR_CONFIG_URLS_MAX,
 	 .object = &url_object, CONTROL},

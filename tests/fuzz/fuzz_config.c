@@ -23,11 +23,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 	} while (0)
 
 static void check_service(const struct weir_config_service *service) {
+	struct weir_config_checks at = {.service = service};
+
 	REQUIRE(service->name[0] && service->line >= 1);
 	REQUIRE(service->bind_count >= 1 && service->backend_count >= 1);
 	REQUIRE(service->table_size >= 2 && service->table_size >= service->backend_count);
-	REQUIRE(service->health_check.timeout_ms <= service->health_check.interval_ms);
-	REQUIRE(service->health_check.path[0] == '/');
+	while (weir_config_next_check(&at)) {
+		REQUIRE(at.check->timeout_ms <= at.check->interval_ms);
+		REQUIRE(at.check->url.path[0] == '/');
+		for (uint32_t i = 0; i < at.check->url_count; i++) {
+			REQUIRE(at.check->urls[i].path[0] == '/');
+		}
+	}
 	for (uint32_t i = 0; i < service->bind_count; i++) {
 		const struct weir_config_bind *bind = &service->binds[i];
 

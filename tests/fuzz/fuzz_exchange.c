@@ -144,14 +144,14 @@ static struct weir_config_health_check check_of(uint8_t form) {
 	static const enum weir_config_check types[] = {
 		WEIR_CHECK_HTTP, WEIR_CHECK_GRPC, WEIR_CHECK_HTTPS, WEIR_CHECK_HTTP};
 	struct weir_config_health_check check = {.type = types[form & 3],
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.timeout_ms = TIMEOUT_MS,
-		.path = "/",
+		.url.path = "/",
 		.orca = (form & 4) != 0};
 
 	if ((form & 8) != 0) {
-		memcpy(check.body, "abcabd", 7);
+		memcpy(check.url.body, "abcabd", 7);
 	}
 	return check;
 }

@@ -330,9 +330,9 @@ static void raise_limit(void) {
 }
 
 int main(int argc, char **argv) {
-	struct weir_config_health_check check = {.path = "/",
-		.status_first = 200,
-		.status_last = 399,
+	struct weir_config_health_check check = {.url.path = "/",
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.interval_ms = 1000,
 		.timeout_ms = TIMEOUT_MS,
 		.rise = 2,

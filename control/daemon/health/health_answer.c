@@ -23,7 +23,7 @@ void weir_health_answer_init(
 	answer->enough = false;
 	answer->status = 0;
 	begin_report(answer);
-	weir_health_body_init(&answer->body, check);
+	weir_health_body_init(&answer->body, &check->url);
 }
 
 void weir_health_answer_fini(struct weir_health_answer *answer) {
@@ -106,10 +106,11 @@ static int read_status(const char *line, size_t bytes) {
 // status is good and the check tests the body.
 static bool is_decided(const struct weir_health_answer *answer) {
 	const struct weir_config_health_check *check = answer->check;
-	bool good = answer->status >= check->status_first && answer->status <= check->status_last;
+	bool good = answer->status >= check->url.status_first &&
+		    answer->status <= check->url.status_last;
 
 	return check->type != WEIR_CHECK_GRPC && answer->status >= 200 &&
-	       (!weir_health_body_is_tested(check) || !good);
+	       (!weir_config_tests_body(&check->url) || !good);
 }
 
 static void take_field(struct weir_health_answer *answer, const char *line, size_t bytes) {
@@ -248,12 +249,12 @@ static enum weir_probe_outcome judge_grpc(
 static enum weir_probe_outcome judge_http(
 	struct weir_health_answer *answer, long status, char *detail, size_t bytes) {
 	const struct weir_config_health_check *check = answer->check;
-	bool good = status >= check->status_first && status <= check->status_last;
+	bool good = status >= check->url.status_first && status <= check->url.status_last;
 	enum weir_probe_outcome outcome = good ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED;
 
 	if (!good && status < 400) { // the server reports no error: name the expected range as well
-		snprintf(detail, bytes, "HTTP %ld, expected %u to %u", status, check->status_first,
-			check->status_last);
+		snprintf(detail, bytes, "HTTP %ld, expected %u to %u", status,
+			check->url.status_first, check->url.status_last);
 	} else {
 		snprintf(detail, bytes, "HTTP %ld", status);
 	}

@@ -11,19 +11,13 @@
 
 #define KEPT_LEAST 4096u // bytes of the first allocation
 
-bool weir_health_body_is_tested(const struct weir_config_health_check *check) {
-	return check->body[0] != '\0' || check->body_regex[0] != '\0' ||
-	       check->body_sha256.count > 0 || check->body_md5.count > 0;
-}
-
-void weir_health_body_init(
-	struct weir_health_body *body, const struct weir_config_health_check *check) {
-	*body = (struct weir_health_body){.check = check};
-	if (check->body[0] != '\0') {
-		weir_health_match_init(&body->match, check->body, strlen(check->body), true);
-	} else if (check->body_sha256.count > 0) {
+void weir_health_body_init(struct weir_health_body *body, const struct weir_config_url *url) {
+	*body = (struct weir_health_body){.url = url};
+	if (url->body[0] != '\0') {
+		weir_health_match_init(&body->match, url->body, strlen(url->body), true);
+	} else if (url->body_sha256.count > 0) {
 		sha256_init(&body->sha256);
-	} else if (check->body_md5.count > 0) {
+	} else if (url->body_md5.count > 0) {
 		md5_init(&body->md5);
 	}
 }
@@ -59,7 +53,7 @@ static bool take_searched(struct weir_health_body *body, const char *data, size_
 	const size_t room = WEIR_HEALTH_BODY_BYTES - body->bytes;
 	const size_t taken = bytes < room ? bytes : room;
 
-	if (body->check->body[0] != '\0') {
+	if (body->url->body[0] != '\0') {
 		body->found = weir_health_match_take(&body->match, data, taken) ==
 			      WEIR_HEALTH_MATCH_FOUND;
 	} else {
@@ -70,21 +64,21 @@ static bool take_searched(struct weir_health_body *body, const char *data, size_
 }
 
 bool weir_health_body_take(struct weir_health_body *body, const char *data, size_t bytes) {
-	if (body->check->body_sha256.count > 0) {
+	if (body->url->body_sha256.count > 0) {
 		sha256_update(&body->sha256, bytes, (const uint8_t *)data);
 		return true;
 	}
-	if (body->check->body_md5.count > 0) {
+	if (body->url->body_md5.count > 0) {
 		md5_update(&body->md5, bytes, (const uint8_t *)data);
 		return true;
 	}
-	return !weir_health_body_is_tested(body->check) || take_searched(body, data, bytes);
+	return !weir_config_tests_body(body->url) || take_searched(body, data, bytes);
 }
 
 static enum weir_probe_outcome judge_regex(
 	const struct weir_health_body *body, char *detail, size_t bytes) {
 	int r = body->failed ? -ENOMEM
-			     : weir_pattern_search(body->check->body_regex,
+			     : weir_pattern_search(body->url->body_regex,
 				       body->kept != NULL ? body->kept : "", body->bytes);
 
 	if (r == -ENOMEM) {
@@ -93,7 +87,7 @@ static enum weir_probe_outcome judge_regex(
 	}
 	if (r == 0) {
 		weir_append(
-			detail, bytes, ", body does not match \"%.60s\"", body->check->body_regex);
+			detail, bytes, ", body does not match \"%.60s\"", body->url->body_regex);
 	} else if (r < 0) {
 		weir_append(detail, bytes, ", body_regex takes too long to search this body");
 	}
@@ -114,22 +108,22 @@ static enum weir_probe_outcome judge_digest(const uint8_t *digest,
 
 enum weir_probe_outcome weir_health_body_judge(
 	struct weir_health_body *body, char *detail, size_t bytes) {
-	const struct weir_config_health_check *check = body->check;
+	const struct weir_config_url *url = body->url;
 	uint8_t digest[SHA256_DIGEST_SIZE];
 
-	if (check->body_regex[0] != '\0') {
+	if (url->body_regex[0] != '\0') {
 		return judge_regex(body, detail, bytes);
 	}
-	if (check->body_sha256.count > 0) {
+	if (url->body_sha256.count > 0) {
 		sha256_digest(&body->sha256, sizeof(digest), digest);
-		return judge_digest(digest, &check->body_sha256, "body_sha256", detail, bytes);
+		return judge_digest(digest, &url->body_sha256, "body_sha256", detail, bytes);
 	}
-	if (check->body_md5.count > 0) {
+	if (url->body_md5.count > 0) {
 		md5_digest(&body->md5, MD5_DIGEST_SIZE, digest);
-		return judge_digest(digest, &check->body_md5, "body_md5", detail, bytes);
+		return judge_digest(digest, &url->body_md5, "body_md5", detail, bytes);
 	}
-	if (check->body[0] != '\0' && !body->found) {
-		weir_append(detail, bytes, ", body without \"%.60s\"", check->body);
+	if (url->body[0] != '\0' && !body->found) {
+		weir_append(detail, bytes, ", body without \"%.60s\"", url->body);
 		return WEIR_PROBE_FAILED;
 	}
 	return WEIR_PROBE_PASSED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Body: tests the body of a response against body, body_regex, body_sha256 or body_md5 of a check.
+// Body: tests the body of a response against body, body_regex, body_sha256 or body_md5 of a URL.
 // The body arrives in parts. It is stored only for body_regex, at most WEIR_HEALTH_BODY_BYTES.
 //
 // Threads: any; no I/O. Allocates with body_regex only.
@@ -17,7 +17,7 @@
 #define WEIR_HEALTH_BODY_BYTES 65536
 
 struct weir_health_body {
-	const struct weir_config_health_check *check; // borrowed
+	const struct weir_config_url *url; // borrowed
 	size_t bytes; // number of bytes searched or kept so far
 	bool found; // the body contains the text
 	bool failed; // out of memory
@@ -30,11 +30,7 @@ struct weir_health_body {
 	};
 };
 
-// Returns whether a check tests the body.
-bool weir_health_body_is_tested(const struct weir_config_health_check *check);
-
-void weir_health_body_init(
-	struct weir_health_body *body, const struct weir_config_health_check *check);
+void weir_health_body_init(struct weir_health_body *body, const struct weir_config_url *url);
 // All zero is allowed. May be called again.
 void weir_health_body_fini(struct weir_health_body *body);
 

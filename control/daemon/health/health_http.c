@@ -386,7 +386,7 @@ static int set_options(struct weir_health_http *http) {
 		return -ENOMEM;
 	}
 	snprintf(http->url, sizeof(http->url), "http%s://%s:%u%s", tls ? "s" : "", name,
-		http->params.port, grpc ? WEIR_GRPC_PATH : check->path);
+		http->params.port, grpc ? WEIR_GRPC_PATH : check->url.path);
 	curl_easy_setopt(easy, CURLOPT_URL, http->url);
 	curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, tls ? "https" : "http");

@@ -69,15 +69,12 @@ static bool is_same_url(const struct weir_config_url *a, const struct weir_confi
 
 static bool has_same_urls(
 	const struct weir_config_health_check *a, const struct weir_config_health_check *b) {
-	struct weir_config_url first, other;
-	bool same = a->url_count == b->url_count;
+	bool same = a->url_count == b->url_count && is_same_url(&a->url, &b->url);
 
-	weir_config_url_of(a, &first);
-	weir_config_url_of(b, &other);
 	for (uint32_t i = 0; same && i < a->url_count; i++) {
 		same = is_same_url(&a->urls[i], &b->urls[i]);
 	}
-	return same && is_same_url(&first, &other);
+	return same;
 }
 
 static bool is_same_request(

@@ -11,7 +11,7 @@
 #define PATH_BYTES 40 // of a path in a detail
 
 struct weir_health_urls {
-	struct weir_config_health_check check; // for urls[next - 1]; its pointers are borrowed
+	struct weir_config_health_check check; // with the URL urls[next - 1]; pointers are borrowed
 	uint32_t next; // index of the next URL
 	struct weir_report report; // of the first answer
 	char detail[WEIR_HEALTH_DETAIL_BYTES]; // of the first answer
@@ -48,7 +48,7 @@ int weir_health_urls_advance(struct weir_health_urls **urls,
 		snprintf(at->detail, sizeof(at->detail), "%s", detail);
 		*urls = at;
 	}
-	weir_config_use_url(&at->check, &config->urls[at->next++]);
+	at->check.url = config->urls[at->next++];
 	return 1;
 }
 
@@ -63,7 +63,7 @@ const struct weir_report *weir_health_urls_end(struct weir_health_urls *urls,
 	if (outcome == WEIR_PROBE_PASSED && !announces_state(report)) {
 		memcpy(detail, urls->detail, WEIR_HEALTH_DETAIL_BYTES);
 	} else {
-		snprintf(why, sizeof(why), "%.*s: ", PATH_BYTES, urls->check.path);
+		snprintf(why, sizeof(why), "%.*s: ", PATH_BYTES, urls->check.url.path);
 		weir_append(why, sizeof(why), "%s", detail);
 		memcpy(detail, why, sizeof(why));
 	}

@@ -28,11 +28,11 @@ TEST(service_defaults) {
 	assert_int_equal(service->backends[0].weight, 100);
 	assert_int_equal(check->type, WEIR_CHECK_NONE);
 	assert_int_equal(check->via, WEIR_VIA_DIRECT);
-	assert_string_equal(check->path, "/");
+	assert_string_equal(check->url.path, "/");
 	assert_string_equal(check->host, "");
 	assert_int_equal(check->port, 0);
-	assert_int_equal(check->status_first, 200);
-	assert_int_equal(check->status_last, 399);
+	assert_int_equal(check->url.status_first, 200);
+	assert_int_equal(check->url.status_last, 399);
 	assert_int_equal(check->interval_ms, 1000);
 	assert_int_equal(check->timeout_ms, 500);
 	assert_int_equal(check->rise, 2);
@@ -267,11 +267,11 @@ TEST(own_check_of_a_backend) {
 
 	assert_ptr_equal(
 		weir_config_check_of(service, &service->backends[0]), &service->health_check);
-	assert_string_equal(own->path, "/up");
+	assert_string_equal(own->url.path, "/up");
 	assert_int_equal(own->interval_ms, 2000);
 	assert_int_equal(own->port, 0);
-	assert_string_equal(own->body_regex, "o+k");
-	assert_string_equal(own->body, "");
+	assert_string_equal(own->url.body_regex, "o+k");
+	assert_string_equal(own->url.body, "");
 	assert_true(weir_config_next_check(&at));
 	assert_ptr_equal(at.check, &service->health_check);
 	assert_int_equal(weir_config_check_path(config, &at, "", path, sizeof(path)), 1);

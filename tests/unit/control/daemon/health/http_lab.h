@@ -30,12 +30,12 @@ int http_lab_stop(void **state);
 static inline struct weir_config_health_check check_of(const char *path) {
 	struct weir_config_health_check check = {
 		.type = WEIR_CHECK_HTTP,
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.timeout_ms = 2000,
 	};
 
-	strcpy(check.path, path);
+	strcpy(check.url.path, path);
 	return check;
 }
 
@@ -47,5 +47,5 @@ static inline struct result probe(
 static inline void expect(const char *address, uint16_t port,
 	const struct weir_config_health_check *check, enum weir_probe_outcome outcome,
 	const char *detail) {
-	probe_expect(address, port, check, outcome, detail, check->path);
+	probe_expect(address, port, check, outcome, detail, check->url.path);
 }

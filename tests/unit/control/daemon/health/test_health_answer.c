@@ -11,9 +11,9 @@
 
 static struct weir_config_health_check check_of(const char *body) {
 	struct weir_config_health_check check = {
-		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399};
+		.type = WEIR_CHECK_HTTP, .url.status_first = 200, .url.status_last = 399};
 
-	strcpy(check.body, body);
+	strcpy(check.url.body, body);
 	return check;
 }
 
@@ -91,9 +91,9 @@ TEST(longest_text_is_found) {
 	struct weir_config_health_check check = check_of("");
 	char text[600];
 
-	memset(check.body, 'a', 254);
-	check.body[254] = 'b';
-	check.body[255] = '\0';
+	memset(check.url.body, 'a', 254);
+	check.url.body[254] = 'b';
+	check.url.body[255] = '\0';
 	memset(text, 'a', sizeof(text));
 	assert_false(has(&check, text, sizeof(text), 7));
 	text[599] = 'b';
@@ -230,8 +230,8 @@ TEST(header_of_an_interim_answer_is_ignored) {
 
 #define LOAD(orca_, expected, ...) \
 	report_by((struct weir_config_health_check){.type = WEIR_CHECK_HTTP, \
-			  .status_first = 200, \
-			  .status_last = 399, \
+			  .url.status_first = 200, \
+			  .url.status_last = 399, \
 			  .orca = orca_}, \
 		(const char *const[]){__VA_ARGS__, NULL}, 200, expected)
 
@@ -256,8 +256,10 @@ TEST(header_gives_the_load) {
 }
 
 TEST(invalid_load_is_refused_and_shown) {
-	struct weir_config_health_check check = {
-		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
+	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
+		.url.status_first = 200,
+		.url.status_last = 399,
+		.orca = true};
 	struct weir_health_answer answer;
 	static const char line[] = "endpoint-load-metrics: TEXT cpu_utilization=nan\r\n";
 	char detail[96];
@@ -298,11 +300,13 @@ TEST(mutated_headers_do_no_harm) {
 		"endpoint-load-metrics: BIN CQAAAAAAAOA/\r\n",
 		"endpoint-load-metrics-bin: CQAAAAAAAOA/\r\n",
 		"X-Load-Balancing-Endpoint-Weight: 250\r\n", "HTTP/1.1 200 OK\r\n"};
-	struct weir_config_health_check check = {
-		.type = WEIR_CHECK_HTTP, .status_first = 200, .status_last = 399, .orca = true};
+	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
+		.url.status_first = 200,
+		.url.status_last = 399,
+		.orca = true};
 	int taken = 0;
 
-	strcpy(check.body, "aab");
+	strcpy(check.url.body, "aab");
 	srandom(11);
 	for (int round = 0; round < 100000; round++) {
 		const char *line = lines[random() % 7];

@@ -15,11 +15,11 @@ struct verdict {
 };
 
 static struct verdict judge(
-	const struct weir_config_health_check *check, const char *text, size_t bytes, size_t part) {
+	const struct weir_config_url *url, const char *text, size_t bytes, size_t part) {
 	struct verdict verdict = {.detail = "HTTP 200"};
 	struct weir_health_body body;
 
-	weir_health_body_init(&body, check);
+	weir_health_body_init(&body, url);
 	for (size_t at = 0; at < bytes; at += part) {
 		size_t n = bytes - at < part ? bytes - at : part;
 
@@ -37,11 +37,11 @@ static struct verdict judge(
 	return verdict;
 }
 
-static struct weir_config_health_check regex_of(const char *pattern) {
-	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP};
+static struct weir_config_url regex_of(const char *pattern) {
+	struct weir_config_url url = {.path = "/"};
 
-	strcpy(check.body_regex, pattern);
-	return check;
+	strcpy(url.body_regex, pattern);
+	return url;
 }
 
 TEST(regular_expression_is_found_in_parts_of_any_size) {
@@ -62,34 +62,33 @@ TEST(regular_expression_is_found_in_parts_of_any_size) {
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct weir_config_health_check check = regex_of(cases[i].pattern);
+		struct weir_config_url url = regex_of(cases[i].pattern);
 
 		for (size_t part = 1; part <= sizeof(text); part++) {
-			struct verdict verdict = judge(&check, text, sizeof(text) - 1, part);
+			struct verdict verdict = judge(&url, text, sizeof(text) - 1, part);
 
 			assert_int_equal(verdict.outcome,
 				cases[i].found ? WEIR_PROBE_PASSED : WEIR_PROBE_FAILED);
 		}
 	}
-	assert_string_equal(
-		judge(&(struct weir_config_health_check){.body_regex = "x+"}, "", 0, 1).detail,
+	assert_string_equal(judge(&(struct weir_config_url){.body_regex = "x+"}, "", 0, 1).detail,
 		"HTTP 200, body does not match \"x+\"");
 }
 
 TEST(regular_expression_searches_64_kib) {
-	struct weir_config_health_check check = regex_of("ready");
+	struct weir_config_url url = regex_of("ready");
 	char *text = malloc(WEIR_HEALTH_BODY_BYTES + 16);
 
 	memset(text, ' ', WEIR_HEALTH_BODY_BYTES + 16);
 	memcpy(text + WEIR_HEALTH_BODY_BYTES - 5, "ready", 5);
 	for (size_t part = 1; part < 3 * WEIR_HEALTH_BODY_BYTES; part = part * 3 + 1) {
-		assert_int_equal(judge(&check, text, WEIR_HEALTH_BODY_BYTES + 16, part).outcome,
+		assert_int_equal(judge(&url, text, WEIR_HEALTH_BODY_BYTES + 16, part).outcome,
 			WEIR_PROBE_PASSED);
 	}
 	memmove(text + WEIR_HEALTH_BODY_BYTES - 4, "ready", 5);
 	text[WEIR_HEALTH_BODY_BYTES - 5] = ' ';
 	assert_int_equal(
-		judge(&check, text, WEIR_HEALTH_BODY_BYTES + 16, 4096).outcome, WEIR_PROBE_FAILED);
+		judge(&url, text, WEIR_HEALTH_BODY_BYTES + 16, 4096).outcome, WEIR_PROBE_FAILED);
 	free(text);
 }
 
@@ -105,10 +104,10 @@ TEST(searches_are_short_for_any_body) {
 	text[WEIR_HEALTH_BODY_BYTES - 2] = 'c';
 	text[WEIR_HEALTH_BODY_BYTES - 1] = '-';
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		struct weir_config_health_check check = regex_of(patterns[i]);
+		struct weir_config_url url = regex_of(patterns[i]);
 		clock_t before = clock();
 		struct verdict verdict =
-			judge(&check, text, WEIR_HEALTH_BODY_BYTES, WEIR_HEALTH_BODY_BYTES);
+			judge(&url, text, WEIR_HEALTH_BODY_BYTES, WEIR_HEALTH_BODY_BYTES);
 
 		assert_int_equal(verdict.outcome, WEIR_PROBE_FAILED);
 		assert_true(clock() - before < CLOCKS_PER_SEC / 4); // usually 5 ms
@@ -122,9 +121,9 @@ TEST(searches_are_short_for_any_body) {
 // A class with many properties takes more than 2 ms for 64 KiB of letters, which is one item of the
 // pattern. The server decides when the slow items begin.
 TEST(searches_are_short_even_if_each_item_is_slow) {
-	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP};
+	struct weir_config_url url = {.path = "/"};
 	char *text = malloc(WEIR_HEALTH_BODY_BYTES);
-	char *end = check.body_regex;
+	char *end = url.body_regex;
 
 	end += sprintf(end, "[^");
 	for (int i = 0; i < 70; i++) {
@@ -137,7 +136,7 @@ TEST(searches_are_short_even_if_each_item_is_slow) {
 		struct verdict verdict;
 
 		memset(text, '!', before);
-		verdict = judge(&check, text, WEIR_HEALTH_BODY_BYTES, WEIR_HEALTH_BODY_BYTES);
+		verdict = judge(&url, text, WEIR_HEALTH_BODY_BYTES, WEIR_HEALTH_BODY_BYTES);
 		assert_true(clock() - begin < CLOCKS_PER_SEC / 1000 * 25); // usually 12 ms
 		assert_string_equal(
 			verdict.detail, "HTTP 200, body_regex takes too long to search this body");
@@ -154,7 +153,7 @@ TEST(digests_of_bodies_in_parts_of_any_size) {
 	static const struct weir_config_bytes md5_of_abc = {
 		16, {0x90, 0x01, 0x50, 0x98, 0x3c, 0xd2, 0x4f, 0xb0, 0xd6, 0x96, 0x3f, 0x7d, 0x28,
 			    0xe1, 0x7f, 0x72}};
-	const struct weir_config_health_check checks[] = {
+	const struct weir_config_url urls[] = {
 		{.body_sha256 = sha256_of_abc}, {.body_md5 = md5_of_abc}};
 	static const char *const details[] = {
 		"HTTP 200, body_sha256 is "
@@ -162,16 +161,16 @@ TEST(digests_of_bodies_in_parts_of_any_size) {
 		"HTTP 200, body_md5 is d41d8cd98f00b204e9800998ecf8427e"};
 
 	for (size_t i = 0; i < 2; i++) {
-		struct verdict verdict = judge(&checks[i], "", 0, 1);
+		struct verdict verdict = judge(&urls[i], "", 0, 1);
 
 		assert_int_equal(verdict.outcome, WEIR_PROBE_FAILED);
 		assert_string_equal(verdict.detail, details[i]);
 		for (size_t part = 1; part <= 3; part++) {
-			verdict = judge(&checks[i], "abc", 3, part);
+			verdict = judge(&urls[i], "abc", 3, part);
 			assert_int_equal(verdict.outcome, WEIR_PROBE_PASSED);
 			assert_string_equal(verdict.detail, "HTTP 200");
 			assert_int_equal(
-				judge(&checks[i], "abcd", 4, part).outcome, WEIR_PROBE_FAILED);
+				judge(&urls[i], "abcd", 4, part).outcome, WEIR_PROBE_FAILED);
 		}
 	}
 }

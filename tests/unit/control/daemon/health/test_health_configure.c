@@ -48,7 +48,7 @@ TEST(health_configure_compares_urls) {
 	struct weir_config_url first = {.path = "/a"}, same = first;
 
 	lab->check.type = WEIR_CHECK_HTTP; // the server does not speak HTTP
-	strcpy(lab->check.path, "/");
+	strcpy(lab->check.url.path, "/");
 	lab->check.urls = &first;
 	lab->check.url_count = 1;
 	add(lab, 7, "127.0.0.1");

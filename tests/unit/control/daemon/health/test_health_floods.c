@@ -150,11 +150,11 @@ TEST_GROUP(watch_lab_enter);
 
 TEST(floods_of_http_end_the_probe) {
 	static const struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.timeout_ms = 3000,
-		.path = "/",
-		.body = "never",
+		.url.path = "/",
+		.url.body = "never",
 		.orca = true};
 #define CHUNKED "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
@@ -178,10 +178,10 @@ TEST(floods_of_http_end_the_probe) {
 // endless or too large.
 TEST(body_that_never_ends_does_not_matter) {
 	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.timeout_ms = 3000,
-		.path = "/"};
+		.url.path = "/"};
 	const struct flood *const floods[] = {
 		FLOOD("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\nabc", ""),
 		FLOOD("HTTP/1.1 200 OK\r\n\r\n", "abc"),
@@ -196,7 +196,7 @@ TEST(body_that_never_ends_does_not_matter) {
 		assert_string_equal(result.detail, "HTTP 200");
 		assert_int_equal(result.outcome, WEIR_PROBE_PASSED);
 	}
-	strcpy(check.body, "never");
+	strcpy(check.url.body, "never");
 	check.timeout_ms = 300;
 	assert_string_equal(probe_flood(floods[0], &check).detail, "timeout after 300 ms");
 	check.timeout_ms = 3000;
@@ -227,10 +227,10 @@ TEST(floods_of_grpc_end_the_probe) {
 // The flood begins before the TLS handshake.
 TEST(floods_of_tls_end_the_probe) {
 	static const struct weir_config_health_check check = {.type = WEIR_CHECK_HTTPS,
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.timeout_ms = 3000,
-		.path = "/"};
+		.url.path = "/"};
 
 	probe_flood(FLOOD("", "\x16\3\3\0\4\0\0\0\0"), &check); // repeated HelloRequest messages
 	probe_flood(FLOOD("", "\x14\3\3\0\1\1"), &check); // repeated ChangeCipherSpec messages

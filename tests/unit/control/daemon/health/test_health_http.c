@@ -24,10 +24,10 @@ TEST(http_probe_passes_on_a_status_in_range) {
 		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
 		check = check_of("/broken");
 		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
-		check.status_last = 503;
+		check.url.status_last = 503;
 		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 503");
 		check = check_of("/healthz?a=b&c=/../d");
-		check.status_first = 201;
+		check.url.status_first = 201;
 		expect(addresses[i], NGINX_PORT, &check, WEIR_PROBE_FAILED,
 			"HTTP 200, expected 201 to 399");
 	}
@@ -37,7 +37,7 @@ TEST(http_probe_follows_no_redirect) {
 	struct weir_config_health_check check = check_of("/moved");
 
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 301");
-	check.status_last = 299;
+	check.url.status_last = 299;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 301, expected 200 to 299");
 }
 
@@ -104,14 +104,14 @@ TEST(http_probe_passes_although_the_loop_was_busy) {
 TEST(http_probe_requires_the_text_in_the_body) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	strcpy(check.body, "ok");
+	strcpy(check.url.body, "ok");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-	strcpy(check.body, "OK");
+	strcpy(check.url.body, "OK");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 200, body without \"OK\"");
-	strcpy(check.path, "/broken"); // the status arrives before the error
+	strcpy(check.url.path, "/broken"); // the status arrives before the error
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
-	strcpy(check.path, "/large");
-	strcpy(check.body, "not in it");
+	strcpy(check.url.path, "/large");
+	strcpy(check.url.body, "not in it");
 	check.timeout_ms = 1500;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
 		"HTTP 200, body without \"not in it\"");
@@ -121,24 +121,24 @@ TEST(http_probe_requires_the_text_in_the_body) {
 TEST(http_probe_requires_the_digest_or_a_match_of_the_body) {
 	struct weir_config_health_check check = check_of("/healthz");
 
-	check.body_sha256.count = 32;
+	check.url.body_sha256.count = 32;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
 		"HTTP 200, body_sha256 is "
 		"2689367b205c16ce32ed4200942b8b8b1e262dfc70d9bc9fbc77c49699a4f1df");
-	check.body_sha256.count = 0;
-	check.body_md5 = (struct weir_config_bytes){
+	check.url.body_sha256.count = 0;
+	check.url.body_md5 = (struct weir_config_bytes){
 		16, {0x44, 0x4b, 0xcb, 0x3a, 0x3f, 0xcf, 0x83, 0x89, 0x29, 0x6c, 0x49, 0x46, 0x7f,
 			    0x27, 0xe1, 0xd6}};
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-	strcpy(check.path, "/broken"); // the status arrives before the error
+	strcpy(check.url.path, "/broken"); // the status arrives before the error
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "HTTP 503");
-	strcpy(check.path, "/large"); // the digest needs the whole body
+	strcpy(check.url.path, "/large"); // the digest needs the whole body
 	check.timeout_ms = 300;
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED, "timeout after 300 ms");
 	check = check_of("/healthz");
-	strcpy(check.body_regex, "^(ok|fine)$");
+	strcpy(check.url.body_regex, "^(ok|fine)$");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_PASSED, "HTTP 200");
-	strcpy(check.body_regex, "^k");
+	strcpy(check.url.body_regex, "^k");
 	expect("127.0.0.1", NGINX_PORT, &check, WEIR_PROBE_FAILED,
 		"HTTP 200, body does not match \"^k\"");
 }

@@ -68,11 +68,11 @@ static int setup(void **state) {
 	lab->check = (struct weir_config_health_check){
 		.type = WEIR_CHECK_TCP,
 		.via = WEIR_VIA_DATA_PATH,
-		.path = "/",
+		.url.path = "/",
 		.interval_ms = 20,
 		.timeout_ms = 20,
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.rise = 1,
 		.fall = 2,
 	};

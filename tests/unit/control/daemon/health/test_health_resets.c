@@ -139,12 +139,12 @@ static void expect(const char *answer, bool reads, const struct weir_config_heal
 
 static struct weir_config_health_check http_check(const char *body) {
 	struct weir_config_health_check check = {.type = WEIR_CHECK_HTTP,
-		.status_first = 200,
-		.status_last = 399,
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.timeout_ms = 2000,
-		.path = "/"};
+		.url.path = "/"};
 
-	strcpy(check.body, body);
+	strcpy(check.url.body, body);
 	return check;
 }
 
@@ -343,12 +343,12 @@ TEST(nginx_that_does_not_read_the_request_is_judged_by_its_answer) {
 	struct weir_config_health_check check = http_check("");
 	struct server server = {.answer = "nginx", .port = NGINX_PORT};
 
-	memset(check.path, 'a', 250);
-	check.path[0] = '/';
+	memset(check.url.path, 'a', 250);
+	check.url.path[0] = '/';
 	expect_of(&server, &check, WEIR_PROBE_PASSED, "HTTP 200", 0);
-	strcpy(check.body, "synced");
+	strcpy(check.url.body, "synced");
 	expect_of(&server, &check, WEIR_PROBE_PASSED, "HTTP 200", 0);
-	check.body[0] = '\0';
+	check.url.body[0] = '\0';
 	server.port = NGINX_BAD_PORT;
 	expect_of(&server, &check, WEIR_PROBE_FAILED, "HTTP 414", 0);
 }

@@ -57,7 +57,7 @@ static struct run check_once(struct weir_config_health_check *check) {
 	assert_int_equal(weir_health_create(&run.loop, on_health, on_report, &run, &run.health), 0);
 	assert_int_equal(weir_health_configure(run.health, &target, 1), 0);
 	weir_health_restart(run.health, BACKEND); // starts the check at once
-	watch_lab_run(&run.loop, is_checked, &run, 10000, check->path);
+	watch_lab_run(&run.loop, is_checked, &run, 10000, check->url.path);
 	weir_health_free(run.health);
 	watch_lab_close(&run.loop);
 	return run;
@@ -82,7 +82,7 @@ TEST(urls_are_requested_until_one_fails) {
 
 	check.urls = urls;
 	check.url_count = 2;
-	strcpy(check.body, "ok"); // belongs to the first URL
+	strcpy(check.url.body, "ok"); // belongs to the first URL
 	expect_once(&check, true, "HTTP 200");
 	urls[0].status_last = urls[0].status_first = 302;
 	expect_once(&check, false, "/moved: HTTP 301, expected 302 to 302");
@@ -93,7 +93,7 @@ TEST(urls_are_requested_until_one_fails) {
 	expect_once(&check, false,
 		"/healthz: HTTP 200, body does not match \"^the complete text of the answer of a "
 		"server\"");
-	strcpy(check.path, "/broken");
+	strcpy(check.url.path, "/broken");
 	expect_once(&check, false, "HTTP 503");
 }
 
@@ -130,7 +130,7 @@ TEST(reports_of_several_urls) {
 	assert_true(run.reported);
 	assert_int_equal(run.report.word, WEIR_HEALTH_WORD_NONE);
 	assert_true((run.report.given & WEIR_REPORT(REQUESTS)) != 0);
-	strcpy(check.path, "/lame");
+	strcpy(check.url.path, "/lame");
 	strcpy(url.path, "/broken");
 	run = check_once(&check);
 	assert_string_equal(run.status.detail, "HTTP 503, lame-duck");

@@ -137,9 +137,9 @@ static int setup(void **state) {
 		weir_health_create(&lab->loop, on_health, on_report, lab, &lab->health), 0);
 	lab->check = (struct weir_config_health_check){
 		.type = WEIR_CHECK_HTTP,
-		.path = "/",
-		.status_first = 200,
-		.status_last = 399,
+		.url.path = "/",
+		.url.status_first = 200,
+		.url.status_last = 399,
 		.interval_ms = 20,
 		.timeout_ms = 500,
 		.rise = 2,
