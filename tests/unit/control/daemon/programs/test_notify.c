@@ -91,16 +91,25 @@ static void set_up(struct lab *lab) {
 	weir_notify_configure(lab->notify, &lab->settings);
 }
 
-static void tear_down(struct lab *lab) {
-	char command[128];
-
+static void close_notify(struct lab *lab) {
 	weir_notify_close(lab->notify);
 	weir_programs_close(lab->programs);
 	uv_run(&lab->loop, UV_RUN_DEFAULT);
 	assert_int_equal(uv_loop_close(&lab->loop), 0);
 	close(lab->log.fd);
+}
+
+// No program of the lab is running any more.
+static void remove_files(const struct lab *lab) {
+	char command[128];
+
 	snprintf(command, sizeof(command), "rm -rf %s", lab->folder);
 	assert_int_equal(system(command), 0);
+}
+
+static void tear_down(struct lab *lab) {
+	close_notify(lab);
+	remove_files(lab);
 }
 
 static void backend(
@@ -428,13 +437,20 @@ TEST(busy_helper_delays_a_change) {
 	tear_down(&lab);
 }
 
-TEST(close_ends_waiting_and_running_changes) {
+TEST(close_ends_waiting_changes_and_no_running_program) {
 	struct lab lab;
+	uint64_t begun;
 
 	set_up(&lab);
 	service(&lab, "up", "down", 0);
 	uv_run(&lab.loop, UV_RUN_NOWAIT);
 	backend(&lab, 1, "web-1", "healthy", "refusing");
-	open_gate(&lab); // so that the running program ends
-	tear_down(&lab);
+	close_notify(&lab);
+	open_gate(&lab);
+	for (begun = uv_hrtime(); lines_of(read_file(lab.out)) == 0; usleep(5000)) {
+		assert_true(uv_hrtime() - begun < DEADLINE_MS * UINT64_C(1000000));
+	}
+	assert_string_equal(read_file(lab.out),
+		"first service web down | service web   up to down: few 0/3/2 7\n");
+	remove_files(&lab);
 }
