@@ -184,7 +184,7 @@ def lost(lab):
     return {reason: n for reason, n in lab.drops().items() if reason != "no_exception_port"}
 
 
-@scenario(start=False, lb_mtu=1500, workers=STEALING, alone=True, services=SERVICES, seconds=400)
+@scenario(start=False, lb_mtu=1500, workers=STEALING, pair=True, services=SERVICES, seconds=400)
 def bucket_moves_survive_kills(lab):
     """If control is killed repeatedly while buckets move, no packet is lost and flows keep their backends"""
     chance, moved_by_killed = random.Random(4711), 0

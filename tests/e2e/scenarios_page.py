@@ -386,7 +386,7 @@ LARGE = [{**web(), "name": f"large-{n}", "table_size": 1009,
          for n in range(5)]
 
 
-@scenario(services=[web()] + LARGE, start=False, alone=True, seconds=400)
+@scenario(services=[web()] + LARGE, start=False, pair=True, seconds=400)
 def page_shows_1000_backends(lab):
     """The page shows 999 backends with a filter, and an update takes less time than the interval between updates"""
     lab.start_backends()

@@ -219,7 +219,7 @@ def release(lab, clients, seconds=20):
     wait_for("queues empty", lambda: not any(each["accept_queue_full"] for each in lab.backends("ids")), 10)
 
 
-@scenario(services=[ids(agent=SELDOM)], start=False, alone=True)
+@scenario(services=[ids(agent=SELDOM)], start=False, pair=True)
 def connections_leave_a_stopped_server(lab):
     """Measures the time to connect with stealing off and on, if one accept queue is full and others are empty"""
     with serving(lab):
