@@ -79,6 +79,9 @@ int weir_agent_doctor_run(const struct weir_agent_options *options) {
 		name_options(options, &doctor.findings.list[i]);
 	}
 	print(&doctor);
+	if (doctor.findings.out_of_memory) {
+		fprintf(stderr, "weir-agent: out of memory\n");
+	}
 	r = weir_findings_exit(&doctor.findings);
 	weir_findings_fini(&doctor.findings);
 	json_decref(doctor.status);

@@ -133,6 +133,7 @@ static int serve(const struct weir_metrics_options *options, int fd, struct weir
 		options->run_dir, options->timeout_ms, options->ipvs_names, log, &documents);
 
 	if (r < 0) {
+		weir_log_write(log, WEIR_LOG_ERROR, "cannot serve: %s", strerror(-r));
 		close(fd);
 		return r;
 	}
