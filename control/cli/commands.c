@@ -398,12 +398,13 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "The reply lists the keys that the policy of the service uses.\n" BACKEND_TEXT,
 	 "weirctl backend report web/web-1 requests-per-second=120 utilization=0.6",
 	 "backend.report", 2, 18, 0, build_report, weir_show_report, NULL, true},
-	{"backend", "shed", "--to-mean [--rate N/s] [--dry-run] [SERVICE/]NAME",
+	{"backend", "shed", "--to-mean|--stop [SERVICE/]NAME",
 	 "end connections of a backend that has more connections than the mean of its service",
 	 "Useful after a scale-out: the clients connect again, and the new flows get a backend\n"
-	 "as usual. The mean is the backend's share, by weight, of this balancer's open flows; only\n"
-	 "backends that get new flows count. The weir-agent of the backend ends the connections, if it\n"
-	 "runs with --shed-idle or --shed-hook: at most N per second, until the backend is at the mean.\n"
+	 "as usual. The mean is the backend's share, by weight, of the service's open flows on this\n"
+	 "balancer; backends that get no new flows are left out. The weir-agent of the backend ends the\n"
+	 "connections, if it runs with --shed-idle or --shed-hook: at most N per second, until the\n"
+	 "backend is at the mean.\n"
 	 "\"backend show NAME\" shows the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,

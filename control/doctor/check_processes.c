@@ -35,7 +35,8 @@ void weir_doctor_check_kernel(struct weir_doctor *doctor) {
 	if (!af_xdp) {
 		return;
 	}
-	if (weir_tree_text(doctor->root, protocols, sizeof(protocols), "/proc/net/protocols") <= 0) {
+	if (weir_tree_text(doctor->root, protocols, sizeof(protocols), "/proc/net/protocols") <=
+		0) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, "AF_XDP",
 			"was not checked: cannot read /proc/net/protocols");
 		weir_findings_cure(findings, "cat /proc/net/protocols");

@@ -40,10 +40,10 @@ int weir_agents_requests_create(
 // Free the table. The libuv handles are closed in the next iterations of the loop. NULL is allowed.
 void weir_agents_requests_free(struct weir_agents_requests *requests);
 
-// Add a request, which is sent in the next iteration of the loop. peer: copied; its random number
-// `balancer` identifies the agent in the table. duration_ms: time until the deadline. *request:
-// request->id is set to the next id; ids are never reused. Returns the slot, from 0 to `most` - 1,
-// or -EBUSY (no free slot).
+// Add a request, which is sent in the next iteration of the loop. peer: copied; each agent address
+// has its own peer->balancer, by which the table distinguishes the agents. duration_ms: time until
+// the deadline. *request: request->id is set to the next id; ids are never reused. Returns the
+// slot, from 0 to `most` - 1, or -EBUSY (no free slot).
 int weir_agents_requests_add(struct weir_agents_requests *requests,
 	const struct weir_agents_peer *peer, struct weir_agents_request *request,
 	uint32_t duration_ms);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capacity of a backend, in GCU (docs/reference/agent.md): the number of CPUs that the backend
-// reports, multiplied by the speed of a CPU. The table in the configuration determines the speed,
-// if the table has the CPU model. If not, the speed that the host has measured counts. Without a
-// measured speed, the frequency determines the speed (3 GHz are 1 GCU).
+// reports, multiplied by the speed of a CPU. The speed of a CPU is that of its model in the table
+// of the configuration; if the table lacks the model, the speed that the host has measured; without
+// a measured speed, the frequency divided by 3 GHz.
 //
 // Threads: any; a table is immutable.
 #pragma once

@@ -9,7 +9,11 @@ static void describe(const struct weir_service_state *service, char *text, size_
 	uint32_t primaries = service->backends - service->backups;
 	uint32_t eligible = service->eligible - service->backups_eligible;
 
-	if (primaries == 0) {
+	if (!service->on_backups && eligible == 0) {
+		snprintf(text, bytes, "%u of %u backup%s %s eligible", service->backups_eligible,
+			service->backups, weir_plural(service->backups),
+			service->backups == 1 ? "is" : "are");
+	} else if (primaries == 0) {
 		snprintf(text, bytes, "the service has no primary backends");
 	} else {
 		snprintf(text, bytes, "%u of %u primary backend%s %s eligible", eligible, primaries,

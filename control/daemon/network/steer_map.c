@@ -393,8 +393,8 @@ static int check_map(int fd, const struct entry_set *wanted, uint32_t *ret_capac
 	}
 	if (wanted->count > info.max_entries) {
 		snprintf(why, why_bytes,
-			"the binds need %u VIP map entr%s, but the map can hold %u; port ranges "
-			"that begin at a multiple of their length need the fewest entries",
+			"the binds need %u VIP map entr%s, but the map can hold %u; port ranges of "
+			"2^k ports that begin at a multiple of 2^k need the fewest entries",
 			wanted->count, wanted->count == 1 ? "y" : "ies", info.max_entries);
 		return -ENOSPC;
 	}

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-// Number of quick attempts after the socket of the dataplane has appeared. A single attempt would
-// not suffice, because an attempt that began earlier can still fail.
+// Number of quick retries after the socket of the dataplane has appeared. Without them, control
+// would wait WEIR_LINK_RETRY_MS if an attempt that began before the socket appeared fails now.
 #define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 

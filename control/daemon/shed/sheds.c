@@ -11,7 +11,7 @@
 #include "plural.h"
 
 #define TEXT_BYTES 640
-// a shed fails after this number of consecutive attempts without an answer
+// a shed fails after this number of consecutive orders without an answer
 #define UNANSWERED_MOST 5u
 
 struct service_sum {
@@ -171,8 +171,8 @@ static void fail(struct weir_sheds *sheds, struct weir_shed *shed, const char *w
 	end(sheds, shed, WEIR_SHED_FAILED);
 }
 
-// Handles an attempt that got no answer in time: after UNANSWERED_MOST such attempts in a row, the
-// shed fails.
+// Called when an order got no answer in time, or was not sent because the agent does not answer.
+// After UNANSWERED_MOST of these orders in a row, the shed fails.
 static void take_silence(struct weir_sheds *sheds, struct weir_shed *shed) {
 	weir_shed_note(shed, "its weir-agent does not answer in time");
 	if (++shed->unanswered >= UNANSWERED_MOST) {

@@ -88,6 +88,16 @@ TEST(begin_and_end_are_one_event_each) {
 	assert_int_equal(count_events(own), 2);
 }
 
+TEST(end_without_eligible_backups) {
+	struct own *own = *state;
+
+	set_admin(own, "b0", WEIR_ADMIN_DRAIN);
+	set_admin(own, "b1", WEIR_ADMIN_DRAIN);
+	set_admin(own, "b2", WEIR_ADMIN_DRAIN);
+	set_admin(own, "b3", WEIR_ADMIN_DRAIN);
+	assert_event(own, 0, "no longer runs on its backups: 0 of 1 backup is eligible");
+}
+
 TEST(without_tables_nothing_happens) {
 	struct own *own = *state;
 
