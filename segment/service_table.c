@@ -130,6 +130,15 @@ uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_
 	return bind == NULL ? WEIR_SERVICE_NONE : find_range(view, bind, port);
 }
 
+bool weir_service_is_port(const struct weir_services_view *view, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t port) {
+	struct key key = {
+		.family = family, .protocol = protocol, .kind = WEIR_BIND_EXACT, .port = port};
+
+	memcpy(key.address, address, sizeof(key.address));
+	return view->buckets != NULL && find(view, &key) != NULL;
+}
+
 static const struct weir_bind *find_address(
 	const struct weir_services_view *view, const uint8_t address[16], uint8_t family) {
 	struct key key = {.family = family, .kind = WEIR_BIND_ADDRESS};

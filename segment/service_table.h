@@ -37,6 +37,10 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
 	uint8_t family, uint8_t protocol, uint16_t port);
 
+// Returns whether exactly this port has a bind, not only a range that includes it. family: 4 or 6.
+bool weir_service_is_port(const struct weir_services_view *view, const uint8_t address[16],
+	uint8_t family, uint8_t protocol, uint16_t port);
+
 static inline bool weir_bind_is_drained(uint16_t bind) {
 	return bind != WEIR_SERVICE_NONE && (bind & WEIR_BIND_DRAINED) != 0;
 }

@@ -133,7 +133,8 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 }
 
 // Shortens a range at both ends by the ports that have their own bind in the configuration. Returns
-// false if no ports are left.
+// false if no ports are left, or one that also has its own published bind, because the removed
+// binds would then contain this port twice.
 static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	struct weir_service_bind last = *gap;
 
@@ -146,7 +147,9 @@ static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	for (last.port_first = last.port_last; is_built(to, &last); last.port_first--) {
 		gap->port_last = last.port_first - 1;
 	}
-	return true;
+	return gap->port_first != gap->port_last ||
+	       !weir_service_is_port(to->published, gap->address, gap->family, gap->protocol,
+		       gap->port_first);
 }
 
 // Adds the ports of a published bind that have no bind in the configuration. An added range may

@@ -59,6 +59,18 @@ static void set_ports(struct weir_config *config, uint16_t first, uint16_t last)
 	config->services[0].binds[0].port_last = last;
 }
 
+// Adds a bind of this port at s0's address.
+static void add_port(struct weir_config *config, uint32_t to, uint16_t port) {
+	struct weir_config_service *service = &config->services[to];
+	const struct weir_config_bind first = config->services[0].binds[0];
+
+	service->binds = realloc(service->binds, (service->bind_count + 1) * sizeof(first));
+	assert_non_null(service->binds);
+	service->binds[service->bind_count] = first;
+	service->binds[service->bind_count].port_first = port;
+	service->binds[service->bind_count++].port_last = port;
+}
+
 // Returns the result of a worker's lookup of this port at s0's address.
 static uint16_t bind_at(struct own *own, uint16_t port) {
 	return weir_service_lookup(lab_services(&own->lab),
@@ -405,17 +417,11 @@ TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
 // drains.
 TEST(range_that_is_divided_into_ports_is_not_removed) {
 	struct own *own = *state;
-	struct weir_config_service *services = own->next->services;
 
 	set_ports(own->config, 80, 82);
 	lab_apply(&own->lab, own->config);
-	services[1].binds = realloc(services[1].binds, 2 * sizeof(services[1].binds[0]));
-	assert_non_null(services[1].binds);
-	services[1].bind_count = 2;
-	for (uint16_t i = 0; i < 2; i++) {
-		services[1].binds[i] = services[0].binds[0];
-		services[1].binds[i].port_first = services[1].binds[i].port_last = 80 + 2 * i;
-	}
+	add_port(own->next, 1, 80);
+	add_port(own->next, 1, 82);
 	set_ports(own->next, 81, 81);
 	lab_apply(&own->lab, own->next);
 	assert_int_equal(bind_at(own, 80), 1);
@@ -428,6 +434,22 @@ TEST(range_that_is_divided_into_ports_is_not_removed) {
 	assert_int_equal(bind_at(own, 80), 1);
 	assert_true(is_removed(own, 81));
 	assert_int_equal(bind_at(own, 82), 1);
+}
+
+// s0 has a range, and a bind of one port of it; s1 has the other port and keeps it.
+TEST(range_is_removed_with_the_bind_of_one_of_its_ports) {
+	struct own *own = *state;
+
+	set_ports(own->config, 80, 81);
+	add_port(own->config, 0, 81);
+	add_port(own->config, 1, 80);
+	lab_apply(&own->lab, own->config);
+	add_port(own->next, 1, 80);
+	set_ports(own->next, 8080, 8080);
+	lab_apply(&own->lab, own->next);
+	assert_int_equal(bind_at(own, 80), 1);
+	assert_true(is_removed(own, 81));
+	assert_int_equal(weir_tables_removed_count(own->lab.tables), 1);
 }
 
 // Remove port 80, and end its drain. Its flows are reset.
