@@ -487,11 +487,18 @@ void weir_service_leave(struct weir_state *state, uint16_t id) {
 }
 
 void weir_service_revive(struct weir_state *state, uint16_t id) {
-	state->services[id].stage = WEIR_ID_LIVE;
-	state->services[id].runtime_policy = WEIR_POLICY_UNSET;
-	state->services[id].policy_set = false;
-	state->services[id].error_window_ms = 0;
+	struct weir_service_entry *service = &state->services[id];
+
+	service->stage = WEIR_ID_LIVE;
+	service->runtime_policy = WEIR_POLICY_UNSET;
+	service->policy_set = false;
+	service->error_window_ms = 0;
 	state->services_leaving--;
 	state->services_dirty = true;
 	weir_state_mark_service(state, id);
+	// Publishing begins the grace periods of backends that do not return, but only of touched
+	// ones.
+	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
+		weir_state_touch_backend(state, link - 1);
+	}
 }

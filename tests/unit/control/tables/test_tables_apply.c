@@ -403,6 +403,28 @@ TEST(removed_service_returns_at_any_stage) {
 	}
 }
 
+// The row of a backend that was down does not change when its removed service returns without it.
+TEST(backend_that_was_down_is_freed_if_its_service_returns_without_it) {
+	struct weir_config *config = lab_config(2, 2), *less = lab_config_copy(config);
+	struct weir_backend_state backend;
+	struct lab lab;
+
+	lab_remove_service(less, 0);
+	config->services[0].drain.removed_ms = 60000;
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	weir_tables_set_admin(lab.tables, 1, WEIR_ADMIN_MAINTENANCE);
+	lab_publish(&lab);
+	lab_apply(&lab, less);
+	lab_remove_backend(config, 0, 1);
+	lab_apply(&lab, config);
+	lab_settle(&lab);
+	assert_int_equal(weir_tables_backend(lab.tables, 1, &backend), -ENOENT);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(less);
+}
+
 // Check that a refused configuration has changed nothing.
 static void assert_unchanged(
 	struct lab *lab, const struct weir_config *config, const struct lab_published *before) {
