@@ -81,26 +81,33 @@ static uint32_t ranges_of(const struct weir_services_view *view, const struct we
 	return count;
 }
 
-static uint16_t find_range(
-	const struct weir_services_view *view, const struct weir_bind *bind, uint16_t port) {
-	const struct weir_bind_range *ranges = NULL;
-	uint32_t count = ranges_of(view, bind, &ranges);
+// Returns the index of the first range that ends at this port or after it; `count` if there is
+// none.
+static uint32_t first_from(const struct weir_bind_range *ranges, uint32_t count, uint16_t port) {
 	uint32_t low = 0;
 	uint32_t high = count;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
-		const struct weir_bind_range *range = &ranges[middle];
 
-		if (port < range->first) {
-			high = middle;
-		} else if (port > range->last) {
+		if (port > ranges[middle].last) {
 			low = middle + 1;
 		} else {
-			return __atomic_load_n(&range->service, __ATOMIC_RELAXED);
+			high = middle;
 		}
 	}
-	return WEIR_SERVICE_NONE;
+	return low;
+}
+
+static uint16_t find_range(
+	const struct weir_services_view *view, const struct weir_bind *bind, uint16_t port) {
+	const struct weir_bind_range *ranges = NULL;
+	uint32_t count = ranges_of(view, bind, &ranges);
+	uint32_t i = first_from(ranges, count, port);
+
+	return i < count && ranges[i].first <= port
+		       ? __atomic_load_n(&ranges[i].service, __ATOMIC_RELAXED)
+		       : WEIR_SERVICE_NONE;
 }
 
 uint16_t weir_service_lookup(const struct weir_services_view *view, const uint8_t address[16],
@@ -210,10 +217,11 @@ bool weir_service_gap(const struct weir_services_view *view, const uint8_t addre
 	memcpy(key.address, address, sizeof(key.address));
 	bind = view->buckets != NULL ? find(view, &key) : NULL;
 	count = bind != NULL ? ranges_of(view, bind, &ranges) : 0;
-	for (uint32_t i = 0; i < count && ranges[i].first <= *last; i++) {
+	for (uint32_t i = first_from(ranges, count, *first); i < count && ranges[i].first <= *last;
+		i++) {
 		if (ranges[i].first > from) {
 			*last = ranges[i].first - 1;
-		} else if (ranges[i].last >= from) {
+		} else {
 			from = ranges[i].last + 1u;
 		}
 	}
@@ -226,6 +234,14 @@ bool weir_service_gap(const struct weir_services_view *view, const uint8_t addre
 
 // --- build --------------------------------------------------------------------------------
 
+// The ports from the edge of a range up to the edge of the next part.
+struct part {
+	uint32_t edge;
+	uint32_t next; // the part itself, or if it has a service: a later part, such that only
+		       // parts with a service are between the two
+	uint16_t service;
+};
+
 struct builder {
 	struct weir_service_bind *binds; // sorted
 	uint32_t n;
@@ -233,7 +249,7 @@ struct builder {
 	uint32_t key_count;
 	struct weir_bind_range *ranges; // array of at most 2 * n ranges
 	uint32_t range_count;
-	uint32_t *edges; // memory for the edges of ranges: 2 * n elements
+	struct part *parts; // memory for 2 * n parts
 	uint32_t ended; // number of ended binds
 };
 
@@ -271,11 +287,11 @@ static int compare_binds(const void *left, const void *right) {
 	return (a->port_first > b->port_first) - (a->port_first < b->port_first);
 }
 
-static int compare_edges(const void *left, const void *right) {
-	const uint32_t *a = left;
-	const uint32_t *b = right;
+static int compare_parts(const void *left, const void *right) {
+	const struct part *a = left;
+	const struct part *b = right;
 
-	return (*a > *b) - (*a < *b);
+	return (a->edge > b->edge) - (a->edge < b->edge);
 }
 
 static bool bind_valid(const struct weir_service_bind *bind) {
@@ -302,15 +318,21 @@ static struct weir_bind *add_key(
 	return key;
 }
 
-// Returns the bind in [from, to) that covers a port and has the fewest ports, or NULL.
-static const struct weir_service_bind *narrowest(
-	const struct builder *b, uint32_t from, uint32_t to, uint32_t port) {
-	for (uint32_t i = from; i < to; i++) {
-		if (b->binds[i].port_first <= port && port <= b->binds[i].port_last) {
-			return &b->binds[i];
-		}
+// Returns the index of the first part without a service, from part i on.
+static uint32_t next_free(struct part *parts, uint32_t i) {
+	while (parts[i].next != i) {
+		parts[i].next = parts[parts[i].next].next; // shorten the path for later searches
+		i = parts[i].next;
 	}
-	return NULL;
+	return i;
+}
+
+// Returns the index of a part that begins at this port.
+static uint32_t part_at(const struct part *parts, uint32_t n, uint32_t port) {
+	const struct part key = {.edge = port};
+	const struct part *found = bsearch(&key, parts, n, sizeof(key), compare_parts);
+
+	return (uint32_t)(found - parts);
 }
 
 static void add_range(
@@ -326,27 +348,37 @@ static void add_range(
 		.first = (uint16_t)first, .last = (uint16_t)last, .service = service};
 }
 
-// Cut the overlapping ranges [from, to) of a group into disjoint ranges. All ports between two
-// neighbouring edges are covered by the same ranges.
+// Cuts the overlapping ranges [from, to) of a group into disjoint ranges. All ports of a part are
+// covered by the same ranges. The ranges are sorted by width, so each range gets the parts that are
+// still without a service.
 static void add_ranges(struct builder *b, uint32_t from, uint32_t to) {
 	struct weir_bind *key = add_key(b, &b->binds[from], WEIR_BIND_RANGES);
-	uint32_t edges = 0;
+	struct part *parts = b->parts;
+	uint32_t n = 0;
 
 	key->first = b->range_count;
 	for (uint32_t i = from; i < to; i++) {
-		b->edges[edges++] = b->binds[i].port_first;
-		b->edges[edges++] = b->binds[i].port_last + 1u;
+		parts[n++].edge = b->binds[i].port_first;
+		parts[n++].edge = b->binds[i].port_last + 1u;
 	}
-	qsort(b->edges, edges, sizeof(b->edges[0]), compare_edges);
-	for (uint32_t i = 0; i + 1 < edges; i++) {
-		const struct weir_service_bind *bind;
+	qsort(parts, n, sizeof(parts[0]), compare_parts);
+	for (uint32_t i = 0; i < n; i++) {
+		parts[i].next = i;
+		parts[i].service = WEIR_SERVICE_NONE;
+	}
+	for (uint32_t i = from; i < to; i++) {
+		uint32_t end = part_at(parts, n, b->binds[i].port_last + 1u);
+		uint32_t part = next_free(parts, part_at(parts, n, b->binds[i].port_first));
 
-		if (b->edges[i] == b->edges[i + 1]) {
-			continue;
+		for (; part < end; part = next_free(parts, part)) {
+			parts[part].service = b->binds[i].service;
+			parts[part].next = part + 1;
 		}
-		bind = narrowest(b, from, to, b->edges[i]);
-		if (bind != NULL) {
-			add_range(b, key->first, b->edges[i], b->edges[i + 1] - 1, bind->service);
+	}
+	for (uint32_t i = 0; i + 1 < n; i++) {
+		if (parts[i].service != WEIR_SERVICE_NONE && parts[i].edge < parts[i + 1].edge) {
+			add_range(b, key->first, parts[i].edge, parts[i + 1].edge - 1,
+				parts[i].service);
 		}
 	}
 	key->count = b->range_count - key->first;
@@ -502,8 +534,8 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 	b.binds = calloc((size_t)n + 1, sizeof(*b.binds));
 	b.keys = calloc(3 * (size_t)n + 1, sizeof(*b.keys));
 	b.ranges = calloc(2 * (size_t)n + 1, sizeof(*b.ranges));
-	b.edges = calloc(2 * (size_t)n + 1, sizeof(*b.edges));
-	if (b.binds == NULL || b.keys == NULL || b.ranges == NULL || b.edges == NULL) {
+	b.parts = calloc(2 * (size_t)n + 1, sizeof(*b.parts));
+	if (b.binds == NULL || b.keys == NULL || b.ranges == NULL || b.parts == NULL) {
 		goto free_memory;
 	}
 	if (n > 0) {
@@ -516,7 +548,7 @@ int weir_service_table_build(struct weir_writer *writer, const struct weir_servi
 	}
 
 free_memory:
-	free(b.edges);
+	free(b.parts);
 	free(b.ranges);
 	free(b.keys);
 	free(b.binds);

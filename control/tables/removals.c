@@ -148,8 +148,8 @@ static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 		gap->port_last = last.port_first - 1;
 	}
 	return gap->port_first != gap->port_last ||
-	       !weir_service_is_port(to->published, gap->address, gap->family, gap->protocol,
-		       gap->port_first);
+	       !weir_service_is_port(
+		       to->published, gap->address, gap->family, gap->protocol, gap->port_first);
 }
 
 // Adds the ports of a published bind that have no bind in the configuration. An added range may

@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "service_table.h"
 
@@ -151,6 +153,32 @@ TEST(exact_takes_precedence_over_range_and_narrow_over_wide) {
 			lookup4(view, 10, IPPROTO_TCP, expected[i].port), expected[i].service);
 	}
 	assert_int_equal(lookup4(view, 10, IPPROTO_UDP, 1000), WEIR_SERVICE_NONE);
+}
+
+// Returns the CPU time of a build of n ranges of two ports each, in seconds.
+static double time_of(struct lab *f, struct weir_service_bind *binds, uint32_t n) {
+	struct weir_service_table *table;
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	assert_int_equal(weir_service_table_build(f->writer, binds, n, 1, &table), 0);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+	weir_writer_discard(f->writer, table);
+	return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+}
+
+// The time grows with the number of ranges, and not with its square, which would be 64 times.
+TEST(many_ranges_of_a_vip_are_built_in_linear_time) {
+	static struct weir_service_bind binds[32768];
+	double few, many;
+
+	for (uint32_t i = 0; i < 32768; i++) {
+		binds[i] = bind4(10, IPPROTO_TCP, 2 * i, 2 * i + 1, (uint16_t)(i % 128));
+	}
+	few = time_of(*state, binds, 4096);
+	many = time_of(*state, binds, 32768);
+	printf("4096 ranges: %.1f ms, 32768 ranges: %.1f ms\n", few * 1e3, many * 1e3);
+	assert_true(many < 30 * few);
 }
 
 TEST(same_ports_twice_are_refused) {
