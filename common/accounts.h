@@ -16,9 +16,15 @@
 // the text is not a valid ID.
 bool weir_account_number(const char *text, uint32_t *ret);
 
+// Writes why a lookup of a name (getpwnam, getgrnam) found nothing: there is no such entry, or the
+// lookup failed. errno: of the lookup; it must be 0 before the lookup. option, name: as below.
+// kind: "user" or "group". Returns -ENOENT, or the negative errno of the lookup.
+int weir_account_missing(
+	const char *option, const char *name, const char *kind, char *why, size_t why_bytes);
+
 // Find a group. option: the option's name for messages, such as "group". name: the option's value.
 // If name is NULL, the group `fallback` is used if it exists, otherwise *ret is (gid_t)-1. Returns
-// 0 or -ENOENT with one line in why.
+// 0, or the result of weir_account_missing.
 int weir_account_group(const char *option, const char *name, const char *fallback, gid_t *ret,
 	char *why, size_t why_bytes);
 // Find a user. The parameters and results are as for weir_account_group; *ret is (uid_t)-1 if name

@@ -17,16 +17,20 @@
 
 // Finds a user by name or numeric ID. The user must be in the account database, even with an ID.
 static const struct passwd *find_user(const char *name) {
-	const struct passwd *entry = getpwnam(name);
+	const struct passwd *entry;
 	uint32_t uid;
 
+	errno = 0;
+	entry = getpwnam(name);
 	return entry == NULL && weir_account_number(name, &uid) ? getpwuid(uid) : entry;
 }
 
 static const struct group *find_group(const char *name) {
-	const struct group *entry = getgrnam(name);
+	const struct group *entry;
 	uint32_t gid;
 
+	errno = 0;
+	entry = getgrnam(name);
 	return entry == NULL && weir_account_number(name, &gid) ? getgrgid(gid) : entry;
 }
 
@@ -41,9 +45,8 @@ static int resolve_as_root(const char *user, const char *group, const char *defa
 		run_as->fallback = true;
 	}
 	if (entry == NULL) {
-		snprintf(why, why_bytes, "--user %s: no such user",
-			user != NULL ? user : FALLBACK_USER);
-		return -ENOENT;
+		return weir_account_missing(
+			"user", user != NULL ? user : FALLBACK_USER, "user", why, why_bytes);
 	}
 	run_as->uid = entry->pw_uid;
 	run_as->gid = entry->pw_gid;
@@ -51,8 +54,7 @@ static int resolve_as_root(const char *user, const char *group, const char *defa
 	group_name = group != NULL ? group : default_group;
 	members = group_name != NULL ? find_group(group_name) : NULL;
 	if (members == NULL && group != NULL) {
-		snprintf(why, why_bytes, "--group %s: no such group", group);
-		return -ENOENT;
+		return weir_account_missing("group", group, "group", why, why_bytes);
 	}
 	if (members != NULL) {
 		run_as->gid = members->gr_gid;
@@ -64,17 +66,17 @@ static int resolve_as_root(const char *user, const char *group, const char *defa
 static int resolve_as_user(const char *user, const char *group, struct weir_run_as *run_as,
 	char *why, size_t why_bytes) {
 	const struct passwd *entry = user != NULL ? find_user(user) : NULL;
-	const struct group *members = group != NULL ? find_group(group) : NULL;
+	const struct group *members;
 	bool is_other;
 
 	run_as->uid = geteuid();
 	run_as->gid = getegid();
-	if ((user != NULL && entry == NULL) || (group != NULL && members == NULL)) {
-		snprintf(why, why_bytes, "--%s %s: no such %s",
-			user != NULL && entry == NULL ? "user" : "group",
-			user != NULL && entry == NULL ? user : group,
-			user != NULL && entry == NULL ? "user" : "group");
-		return -ENOENT;
+	if (user != NULL && entry == NULL) {
+		return weir_account_missing("user", user, "user", why, why_bytes);
+	}
+	members = group != NULL ? find_group(group) : NULL;
+	if (group != NULL && members == NULL) {
+		return weir_account_missing("group", group, "group", why, why_bytes);
 	}
 	is_other = entry != NULL && entry->pw_uid != run_as->uid;
 	if (is_other || (members != NULL && members->gr_gid != run_as->gid)) {

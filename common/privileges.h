@@ -24,7 +24,8 @@ struct weir_run_as {
 // Defaults without root: the user and the group of the process. Defaults as root: the user `weir`
 // if it exists, otherwise `nobody`; the group default_group if it exists, otherwise the user's
 // group. default_group may be NULL. Returns 0, or negative errno with one line in why: -ENOENT (no
-// such user or group), -EPERM (a process without root cannot change its user or group).
+// such user or group), -EPERM (a process without root cannot change its user or group), or the
+// error of a lookup.
 int weir_privileges_resolve(const char *user, const char *group, const char *default_group,
 	struct weir_run_as *ret, char *why, size_t why_bytes);
 

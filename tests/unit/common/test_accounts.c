@@ -1,9 +1,35 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <errno.h>
+#include <pwd.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "accounts.h"
 #include "test.h"
+
+// The first test: later on, modules of the C library are loaded, and may find nothing without a
+// file.
+TEST(lookup_that_fails_is_no_missing_entry) {
+	struct rlimit limit, none;
+	char why[256] = "";
+	int r, probe;
+	uid_t uid = 7;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){.rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	errno = 0;
+	getpwnam("no-such-user");
+	probe = errno;
+	r = weir_account_user("user", "no-such-user", "weir", &uid, why, sizeof(why));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (probe != EMFILE) {
+		skip(); // a module of the C library needed no file to find nothing
+	}
+	assert_int_equal(r, -EMFILE);
+	assert_string_equal(
+		why, "--user no-such-user: cannot look up the user: Too many open files");
+}
 
 TEST(groups_are_found_by_name_and_number) {
 	char why[256] = "";
