@@ -98,6 +98,7 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 	char *why, size_t why_bytes) {
 	int present = weir_netdev_queues(plan->interface);
 	int queues = present;
+	int first = 0;
 	bool given = false;
 	char value[16];
 
@@ -105,20 +106,22 @@ static int plan_af_xdp_queues(const struct weir_config_port *port, struct weir_d
 		return af_xdp_queues_wrong(port, plan, present, why, why_bytes);
 	}
 	plan->spreads = present == 1 || weir_netdev_spreads(plan->interface);
+	if (weir_devargs_get(&plan->devargs, "start_queue", value, sizeof(value))) {
+		first = MIN(MAX(atoi(value), 0), present);
+		queues = 1;
+	}
 	if (weir_devargs_get(&plan->devargs, "queue_count", value, sizeof(value))) {
 		queues = atoi(value);
 		given = true;
 	} else if (port->queues > 0) {
 		queues = port->queues;
-	} else if (weir_devargs_get(&plan->devargs, "start_queue", value, sizeof(value))) {
-		queues = 1;
 	}
-	if (queues < 1 || queues > present) {
+	if (queues < 1 || queues > present - first) {
 		return refuse(why, why_bytes, -EINVAL,
-			"port %s: %d queue%s requested, but interface %s has %d; if the device "
+			"port %s: %d queue%s requested, but interface %s has %d%s; if the device "
 			"supports more, run \"ethtool -L %s combined N\"",
-			port->name, queues, weir_plural((uint64_t)queues), plan->interface, present,
-			plan->interface);
+			port->name, queues, weir_plural((uint64_t)queues), plan->interface,
+			present - first, first > 0 ? " from start_queue on" : "", plan->interface);
 	}
 	if (queues > WEIR_QUEUES_MAX) {
 		return refuse(why, why_bytes, -E2BIG,

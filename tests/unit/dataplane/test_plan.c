@@ -136,7 +136,12 @@ TEST(impossible_plans_are_refused_with_their_key) {
 	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo","queues":2}), 1,
 		"none", &plan, why),
 		-EINVAL);
-	assert_non_null(strstr(why, "2 queues requested, but interface lo has 1"));
+	assert_non_null(strstr(why, "2 queues requested, but interface lo has 1;"));
+	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo,start_queue=1"}), 1,
+		"none", &plan, why),
+		-EINVAL);
+	assert_non_null(
+		strstr(why, "1 queue requested, but interface lo has 0 from start_queue on"));
 	assert_int_equal(make(JSON({"name":"a","device":"net_af_xdp0,iface=lo"}), 1,
 		"/no/such/steer.o", &plan, why),
 		-ENOENT);
