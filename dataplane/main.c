@@ -339,6 +339,8 @@ static int run_eal(struct context *context) {
 	if (r == 0) {
 		r = weir_eal_init(count, arguments, why, sizeof(why));
 		weir_start_watch_end(&watch);
+	} else {
+		snprintf(why, sizeof(why), "cannot prepare the start of DPDK: %s", strerror(-r));
 	}
 	if (r < 0) {
 		(void)fail(context, r, why);
@@ -361,6 +363,7 @@ static int plan(struct context *context) {
 
 	if (r == 0) {
 		r = weir_memory_facts(&facts);
+		snprintf(why, sizeof(why), "cannot read /proc/meminfo: %s", strerror(-r));
 	}
 	if (r == 0) {
 		r = weir_memory_choose(&context->plan, &facts, &context->memory, why, sizeof(why));
@@ -429,13 +432,16 @@ static int open_signals(struct context *context) {
 }
 
 static int run(struct context *context) {
+	char why[WHY_BYTES];
 	int r = weir_capabilities_freeze();
 
 	if (r == 0) {
 		r = open_signals(context);
 	}
 	if (r < 0) {
-		return fail(context, r, "");
+		snprintf(
+			why, sizeof(why), "cannot set up signals and privileges: %s", strerror(-r));
+		return fail(context, r, why);
 	}
 	weir_log_write(context->log, WEIR_LOG_INFO,
 		"weir-dataplane %s (pid %d), instance %s, configuration %s", WEIR_VERSION,
@@ -556,6 +562,7 @@ int main(int argc, char **argv) {
 	context = calloc(1, sizeof(*context));
 	if (running == NULL || context == NULL ||
 		weir_log_limit_create(&log, NULL, &context->log_limit) < 0) {
+		weir_log_plain(&log, "weir-dataplane: out of memory");
 		free(context);
 		free(running);
 		weir_config_free(config);
