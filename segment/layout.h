@@ -270,7 +270,7 @@ _Static_assert(sizeof(struct weir_selection) == 64, "segment ABI");
 #define WEIR_IDENTITY_USED 1u // value of `state` while the id is in use; a free id has state 0
 
 struct weir_identity_service { // 128 bytes, [control]
-	uint32_t state; // WEIR_IDENTITY_USED
+	uint32_t state; // WEIR_IDENTITY_USED and a bit of control/tables/identity.c
 	// the configured policy, and the run-time policy << 8 (control/tables/identity.c)
 	uint32_t policies;
 	uint32_t error_window_ms; // automatic error window; 0 = not computed yet

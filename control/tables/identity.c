@@ -3,10 +3,12 @@
 
 #include "state.h"
 
+// Bit of `state` in struct weir_identity_backend and struct weir_identity_service.
+#define LEAVING (1u << 24)
+
 // Bits of `state` in struct weir_identity_backend.
 #define ADMIN_SHIFT 8
 #define HEALTH_SHIFT 16
-#define LEAVING (1u << 24)
 #define PROVEN (1u << 25)
 #define DRAIN_SHIFT 26 // 3 bits
 #define DRAIN_BITS 7u
@@ -83,7 +85,7 @@ void weir_identity_store_service(
 	store(&to->drain, from->drain);
 	store(&to->removed_ms, from->removed_ms);
 	store_removal(to, from);
-	store(&to->state, WEIR_IDENTITY_USED);
+	store(&to->state, WEIR_IDENTITY_USED | (from->stage != WEIR_ID_LIVE ? LEAVING : 0));
 }
 
 static bool is_same_backend(
@@ -239,6 +241,7 @@ static void adopt_service(
 		state->removing = true;
 	}
 	service->adopted = true;
+	service->adopted_leaving = (entry->state & LEAVING) != 0;
 }
 
 void weir_identity_adopt(struct weir_state *state, const struct weir_segment *segment) {

@@ -46,9 +46,8 @@ static void refuse(struct weir_state *state, uint16_t id) {
 
 void weir_removal_begin(struct weir_state *state, uint16_t id) {
 	struct weir_service_entry *service = &state->services[id];
-	// True if an earlier process has begun the removal. That process has then also removed all
-	// backends.
-	bool begun = service->config == NULL && service->backends == 0;
+	// True if an earlier process has begun the removal.
+	bool begun = service->config == NULL && service->adopted_leaving;
 	// True if an operator's drain has already ended the flows.
 	bool dropped = service->drain == WEIR_DRAIN_DROPPED;
 

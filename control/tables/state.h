@@ -129,6 +129,7 @@ struct weir_service_entry {
 	bool measured; // a caller in this process needs the service times of the service's flows
 	bool policy_set; // runtime_policy was set by a caller in this process
 	bool adopted; // read from a segment, not from a configuration
+	bool adopted_leaving; // an earlier process had removed the service
 	bool slow_start; // some of its backends are in slow start
 	bool parts_stale; // the parts must be counted again, even if the selection is unchanged
 	bool dirty; // its selection may have changed

@@ -401,6 +401,21 @@ TEST(removal_by_a_restart_is_a_removal) {
 	assert_int_equal(service(own, 0).removal_until_ns, DEADLINE_NS + 2000 * 1000000ull);
 }
 
+// All backends of the service had left before.
+TEST(removal_by_a_restart_of_a_service_without_backends_is_a_removal) {
+	struct own *own = *state;
+
+	lab_set_flows(&own->lab, 0, lab_id(&own->lab, "s0", "b0"), 1);
+	own->next->services[0].backend_count = 0;
+	lab_apply(&own->lab, own->next);
+	own->next->services[0].backend_count = 3;
+	lab_restart(&own->lab);
+	lab_remove_service(own->next, 0);
+	lab_apply(&own->lab, own->next);
+	assert_true(is_removed(own, 80));
+	assert_int_equal(service(own, 0).removal, WEIR_DRAIN_DRAINING);
+}
+
 TEST(removed_service_that_returns_without_a_backend_ends_its_flows) {
 	struct own *own = *state;
 
