@@ -23,7 +23,6 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 
 	for (uint32_t i = 0; i < options->vip_count; i++) {
 		const struct weir_address *vip = &options->vips[i];
-		const bool four = vip->family == 4;
 		struct weir_kernel_route route = {0};
 		char text[INET6_ADDRSTRLEN];
 
@@ -35,14 +34,16 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
 			"is not an address of this host: the kernel drops packets to it");
-		weir_findings_cure(&doctor->findings, "ip %saddr add %s/%d dev lo",
-			four ? "" : "-6 ", text, four ? 32 : 128);
+		weir_findings_cure(&doctor->findings,
+			vip->family == 4 ? WEIR_CURE_ARP "ip addr add %s/32 dev lo"
+					 : "ip -6 addr add %s/128 dev lo",
+			text);
 	}
 	if (options->vip_count == 0 && on_loopback == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "lo",
 			"has no VIP: the kernel drops packets to a VIP that is on no interface; to "
 			"check a VIP, run weir-agent doctor --vip VIP");
-		weir_findings_cure(&doctor->findings, "ip addr add VIP/32 dev lo");
+		weir_findings_cure(&doctor->findings, WEIR_CURE_ARP "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",
 			"addresses: %u; to check VIPs, use --vip for each VIP", on_loopback);

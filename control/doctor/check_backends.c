@@ -387,13 +387,16 @@ static void report_silent(
 
 static void report_size(struct weir_doctor *doctor, const struct target *target, const char *name) {
 	const struct weir_kernel_route *route = &target->route;
-	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], via[INET6_ADDRSTRLEN + 16] = "";
+	char text[INET6_ADDRSTRLEN], hop[INET6_ADDRSTRLEN], via[INET6_ADDRSTRLEN + 24] = "";
+	char source[INET6_ADDRSTRLEN];
 	const int bits = target->backend->address.family == 4 ? 32 : 128;
 
 	weir_address_format(&target->backend->address, text, sizeof(text));
 	weir_address_format(&route->next_hop, hop, sizeof(hop));
+	weir_address_format(&route->source, source, sizeof(source));
 	if (memcmp(&route->next_hop, &target->backend->address, sizeof(route->next_hop)) != 0) {
-		snprintf(via, sizeof(via), "via %s%s ",
+		// onlink: the gateway may be outside the subnets of the interface.
+		snprintf(via, sizeof(via), "via %s%s onlink ",
 			route->next_hop.family == target->backend->address.family ? "" : "inet6 ",
 			hop);
 	}
@@ -408,8 +411,9 @@ static void report_size(struct weir_doctor *doctor, const struct target *target,
 			"\"too big\" message",
 			target->fits, text);
 	}
-	weir_findings_cure(&doctor->findings, "ip %sroute replace %s/%d %sdev %s mtu %u",
-		bits == 32 ? "" : "-6 ", text, bits, via, route->interface,
+	// src: weir-control sends to the backend from the source address of its route.
+	weir_findings_cure(&doctor->findings, "ip %sroute replace %s/%d %sdev %s src %s mtu %u",
+		bits == 32 ? "" : "-6 ", text, bits, via, route->interface, source,
 		target->advertised > 0 ? target->advertised : target->fits);
 }
 
@@ -428,8 +432,10 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 		"%s, but VIP %s does not answer: the VIP is not configured on the backend%s",
 		is_l2(target) ? "answers" : "decapsulates", address, other);
-	weir_findings_cure(&doctor->findings, "ssh %s ip %saddr add %s/%d dev lo", text,
-		family == 4 ? "" : "-6 ", address, family == 4 ? 32 : 128);
+	weir_findings_cure(&doctor->findings,
+		family == 4 ? "ssh %s '" WEIR_CURE_ARP "ip addr add %s/32 dev lo'"
+			    : "ssh %s ip -6 addr add %s/128 dev lo",
+		text, address);
 }
 
 // Reports a backend that has no fault. The finding contains the probed VIP, or the number of probed

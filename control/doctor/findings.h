@@ -17,6 +17,11 @@
 	X(WARNING, "warning") \
 	X(FAULT, "fault")
 
+// Start of a cure that adds an IPv4 VIP to lo. Without these settings, the host would answer ARP
+// requests for a VIP in its subnet, and get the packets of all clients.
+#define WEIR_CURE_ARP \
+	"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 && "
+
 enum weir_finding_level {
 #define X(name, text) WEIR_FINDING_##name,
 	WEIR_FINDING_LEVELS(X)

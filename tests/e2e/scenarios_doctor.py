@@ -60,9 +60,9 @@ def called(lab, words):
 def cure(lab, finding, namespace=None):
     """Run the command that repairs a finding: on the balancer, or on a backend if it begins with "ssh ADDRESS"."""
     command, namespace = finding["cure"], namespace or lab.lb
-    there = re.match(r"ssh \S*?1(\d) (.*)", command)
+    there = re.match(r"ssh \S*?1(\d) ('?)(.*)\2$", command)
     if there:
-        namespace, command = lab.namespaces[f"b{there[1]}"], there[2]
+        namespace, command = lab.namespaces[f"b{there[1]}"], there[3]
     status, output = inside(namespace, "env", f"PATH={os.path.dirname(lab.binary('weirctl'))}:{os.environ['PATH']}",
                             "bash", "-ec", command)
     assert status == 0, (command, output)
@@ -137,7 +137,7 @@ def doctor_finds_problems_of_backends(lab):
     lab.lb.ip("route", "add", "10.0.0.13/32", "via", "inet6", hop, "dev", "lb0")
     lab.net.ip("link", "set", "b3", "mtu", 1400)  # b3 is a port of a switch, which sends no ICMP error
     row = find(lab, "backends", "web/web-3", "fault", "packets of more than 1400 bytes are lost")
-    assert row["cure"] == f"ip route replace 10.0.0.13/32 via inet6 {hop} dev lb0 mtu 1400", row
+    assert row["cure"] == f"ip route replace 10.0.0.13/32 via inet6 {hop} onlink dev lb0 src 10.0.0.2 mtu 1400", row
     cure(lab, row)
     find(lab, "backends", "web/web-3", "ok", "up to 1400 bytes")
     wait_for("weir-control to detect the path MTU", lambda: lab.backend("web-3")["path_mtu"] == 1400, 10)

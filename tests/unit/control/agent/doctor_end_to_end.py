@@ -197,6 +197,9 @@ def doctor_finds_vips_that_are_announced(lab):
     ip, both = lab.backend.ip, ("--vip", VIP4, "--vip", VIP6)
     silent = ("ok", "no address of lo is in a subnet of this interface")
     lab.expect("arp", silent, options=both)
+    found = lab.expect("loopback", ("fault", "is not an address of this host"), options=("--vip", "10.9.0.100"))
+    assert found[0][3] == ("sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 && "
+                           "ip addr add 10.9.0.100/32 dev lo"), found
     ip("addr", "add", "10.9.0.100/32", "dev", "lo")
     for value, level, text in ((0, "fault", "answers ARP for 10.9.0.100"),
                                (3, "fault", "answers ARP for 10.9.0.100"),

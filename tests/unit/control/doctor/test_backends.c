@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include <sched.h>
+#include <unistd.h>
 
 #include "doctor.h"
 #include "shell.h"
@@ -23,7 +24,65 @@ static struct weir_doctor look(const char *text) {
 	"\"web\", \"binds\": [{\"address\": \"192.0.2.1\", \"protocol\": \"tcp\", \"port\": " \
 	"80}], \"backends\": [{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}]}]}"
 
+#define CONFIG_L2 \
+	"{\"instance\": {\"name\": \"lb\"}, \"ports\": [{\"name\": \"wan\", \"device\": " \
+	"\"net_af_xdp0,iface=lb2\"}], \"services\": [{\"name\": \"web\", \"forwarding\": \"l2\", " \
+	"\"binds\": [{\"address\": \"192.0.2.1\", \"protocol\": \"tcp\", \"port\": 80}], " \
+	"\"backends\": [{\"name\": \"web-1\", \"address\": \"10.3.0.11\"}]}]}"
+
+static pid_t peer;
+
+// Makes the interface lb2, and a peer that answers at 10.3.0.11.
+static void make_peer(void) {
+	static const char *const words[] = {"unshare", "--net", "sleep", "600", NULL};
+
+	peer = watch_lab_start(words);
+	SHELL("for i in $(seq 500); do [ \"$(readlink /proc/%d/ns/net)\" != "
+	      "\"$(readlink /proc/%d/ns/net)\" ] && exit; sleep 0.01; done; exit 1",
+		peer, getpid());
+	SHELL("sysctl -qw net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0 &&"
+	      "ip link add lb2 type veth peer name eth0 netns %d && ip link set lb2 up &&"
+	      "ip addr add 10.3.0.2/24 dev lb2 && ip addr add 10.3.0.5/24 dev lb2 &&"
+	      "nsenter -t %d -n sh -c 'ip link set lo up && ip link set eth0 up && "
+	      "ip addr add 10.3.0.11/24 dev eth0'",
+		peer, peer);
+}
+
+static void expect(
+	const char *text, enum weir_finding_level level, const char *found, const char *cure) {
+	struct weir_doctor doctor = look(text);
+
+	assert_int_equal(doctor.findings.count, 1);
+	assert_int_equal(doctor.findings.list[0].level, level);
+	assert_string_equal(doctor.findings.list[0].found, found);
+	assert_string_equal(doctor.findings.list[0].cure, cure);
+	weir_findings_fini(&doctor.findings);
+}
+
 TEST_GROUP(watch_lab_enter);
+
+// Else the backend would answer ARP requests for the VIP.
+TEST(vip_is_added_after_arp_is_restricted) {
+	make_peer();
+	expect(CONFIG_L2, WEIR_FINDING_FAULT,
+		"answers, but VIP 192.0.2.1 does not answer: the VIP is not configured on the "
+		"backend",
+		"ssh 10.3.0.11 'sysctl -w net.ipv4.conf.all.arp_ignore=1 "
+		"net.ipv4.conf.all.arp_announce=2 && ip addr add 192.0.2.1/32 dev lo'");
+}
+
+TEST(route_with_another_mtu_keeps_the_source_address) {
+	SHELL("nsenter -t %d -n ip addr add 192.0.2.1/32 dev lo &&"
+	      "nsenter -t %d -n ip link set eth0 mtu 996 &&"
+	      "ip route replace 10.3.0.0/24 dev lb2 src 10.3.0.5",
+		peer, peer);
+	expect(CONFIG_L2, WEIR_FINDING_FAULT,
+		"packets of more than 1000 bytes are lost on the path to 10.3.0.11, without an "
+		"ICMP \"too big\" message",
+		"ip route replace 10.3.0.11/32 dev lb2 src 10.3.0.5 mtu 1000");
+	SHELL("ip link del lb2");
+	watch_lab_stop(peer);
+}
 
 TEST(backend_without_a_source_address_is_not_probed) {
 	struct weir_doctor doctor;
