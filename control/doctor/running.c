@@ -66,11 +66,31 @@ static struct weir_config_service *find_service(
 	return NULL;
 }
 
+// Sets how packets are forwarded to a backend. The port and the key are settings of the service.
+static void take_forwarding(struct weir_config_service *service,
+	struct weir_config_backend *backend, const json_t *row) {
+	const json_t *port = json_object_get(row, "gue_port");
+	const json_t *key = json_object_get(row, "gre_key");
+
+	for (enum weir_forwarding_mode mode = 0; mode < WEIR_FORWARDING_COUNT; mode++) {
+		if (strcmp(text_of(row, "forwarding"), weir_forwarding_name(mode)) == 0) {
+			backend->forwarding_mode = (uint8_t)(mode + 1);
+		}
+	}
+	if (json_is_integer(port)) {
+		service->forwarding.gue_port = (uint16_t)json_integer_value(port);
+	}
+	if (json_is_integer(key)) {
+		service->forwarding.gre_key = (uint32_t)json_integer_value(key);
+	}
+}
+
 static void take_backend(struct weir_config_service *service, const json_t *row) {
 	struct weir_config_backend *backend = &service->backends[service->backend_count];
 
 	if (weir_address_parse(text_of(row, "address"), &backend->address) == 0) {
 		snprintf(backend->name, sizeof(backend->name), "%s", text_of(row, "name"));
+		take_forwarding(service, backend, row);
 		service->backend_count++;
 		if (json_is_string(json_object_get(row, "agent"))) {
 			service->agent.port = AGENT_PORT;
@@ -122,6 +142,7 @@ int weir_doctor_running_services(
 		struct weir_config_service *service = &config->services[config->service_count++];
 
 		snprintf(service->name, sizeof(service->name), "%s", text_of(row, "name"));
+		service->forwarding.gue_port = WEIR_GUE_PORT; // of a weir-control without this key
 		if (take_binds(service, json_object_get(row, "binds")) < 0) {
 			return -ENOMEM;
 		}

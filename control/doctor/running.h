@@ -12,7 +12,8 @@
 #include "config.h"
 
 // Adds services to a configuration that has none: their names, the addresses of their binds and
-// backends, and whether they use agents. Other members are zero. services, backends: the replies to
-// "service.show" and "backend.show". Returns 0, or -ENOMEM (services may then be missing).
+// backends, how packets are forwarded, and whether they use agents. Other members are zero.
+// services, backends: the replies to "service.show" and "backend.show". Returns 0, or -ENOMEM
+// (services may then be missing).
 int weir_doctor_running_services(
 	struct weir_config *config, const json_t *services, const json_t *backends);

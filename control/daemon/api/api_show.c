@@ -257,6 +257,14 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 		json_object_set_new(object, "forwarding",
 			json_string(weir_forwarding_name(
 				(enum weir_forwarding_mode)state->forwarding.mode)));
+		json_object_set_new(object, "gue_port",
+			state->forwarding.mode == WEIR_FORWARDING_GUE
+				? json_integer(state->forwarding.gue_port)
+				: json_null());
+		json_object_set_new(object, "gre_key",
+			state->forwarding.mode == WEIR_FORWARDING_GRE
+				? json_integer(state->forwarding.gre_key)
+				: json_null());
 		json_object_set_new(object, "drain", weir_json_drain(daemon, state));
 		json_object_set_new(object, "slow_start_percent",
 			state->share.part == 0 ? json_null()
