@@ -21,7 +21,6 @@
 #define SMALL_MS 1000
 #define LARGE_MS 700
 #define SEARCH_MS 300
-#define NAME_BYTES (2 * WEIR_CONFIG_NAME_BYTES) // "service/backend"
 #define CLIENT_BYTES 1500
 
 struct vip {
@@ -160,7 +159,7 @@ static bool check_link(struct weir_doctor *doctor, const struct target *target, 
 
 static void find_route(struct weir_doctor *doctor, struct target *target) {
 	const struct weir_address *address = &target->backend->address;
-	char text[INET6_ADDRSTRLEN], name[NAME_BYTES];
+	char text[INET6_ADDRSTRLEN], name[WEIR_SUBJECT_BYTES];
 	int r = weir_kernel_route(address, &target->route);
 
 	weir_address_format(address, text, sizeof(text));
@@ -472,7 +471,7 @@ static void report_ok(struct weir_doctor *doctor, const struct target *target, c
 }
 
 static void report(struct weir_doctor *doctor, const struct target *target) {
-	char name[NAME_BYTES], text[INET6_ADDRSTRLEN];
+	char name[WEIR_SUBJECT_BYTES], text[INET6_ADDRSTRLEN];
 	bool missing = false;
 
 	if (!target->routed) {

@@ -11,7 +11,6 @@
 #include "tree.h"
 
 #define FINDINGS_MOST 32 // maximum number of findings about backends per check
-#define SUBJECT_BYTES 96
 
 static const json_t *get(const json_t *object, const char *key) {
 	return json_object_get(object, key);
@@ -201,8 +200,9 @@ void weir_doctor_check_services(struct weir_doctor *doctor) {
 
 // Counts a finding about a backend in *n, and sets the subject of the finding. Returns false if *n
 // exceeds FINDINGS_MOST.
-static bool count(const json_t *row, uint32_t *n, char subject[SUBJECT_BYTES]) {
-	snprintf(subject, SUBJECT_BYTES, "%s/%s", text_of(row, "service"), text_of(row, "name"));
+static bool count(const json_t *row, uint32_t *n, char subject[WEIR_SUBJECT_BYTES]) {
+	snprintf(subject, WEIR_SUBJECT_BYTES, "%s/%s", text_of(row, "service"),
+		text_of(row, "name"));
 	return ++*n <= FINDINGS_MOST;
 }
 
@@ -302,7 +302,7 @@ void weir_doctor_check_health(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	uint32_t bad = 0;
 	const json_t *row;
-	char subject[SUBJECT_BYTES];
+	char subject[WEIR_SUBJECT_BYTES];
 	size_t i;
 
 	json_array_foreach (doctor->backends, i, row) {
@@ -385,7 +385,7 @@ void weir_doctor_check_checks(struct weir_doctor *doctor) {
 	struct weir_findings *findings = &doctor->findings;
 	const uint32_t first = findings->count;
 	uint32_t unchecked = 0, checked = 0;
-	char subject[SUBJECT_BYTES], length[WEIR_DURATION_BYTES];
+	char subject[WEIR_SUBJECT_BYTES], length[WEIR_DURATION_BYTES];
 	const json_t *row;
 	size_t i;
 
@@ -418,7 +418,7 @@ void weir_doctor_check_agents(struct weir_doctor *doctor) {
 	const uint32_t first = findings->count;
 	uint32_t silent = 0, answering = 0, without_keys = 0;
 	const json_t *row;
-	char subject[SUBJECT_BYTES];
+	char subject[WEIR_SUBJECT_BYTES];
 	char length[WEIR_DURATION_BYTES];
 	size_t i;
 

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define WEIR_SUBJECT_BYTES 128 // "service/backend", each name of the maximum length
+
 // Levels of findings, the least severe first. X(NAME, "text in the table and in JSON").
 #define WEIR_FINDING_LEVELS(X) \
 	X(OK, "ok") \
@@ -32,7 +34,7 @@ enum weir_finding_level {
 struct weir_finding {
 	enum weir_finding_level level;
 	const char *check; // name of the check, borrowed
-	char subject[96]; // the object that was checked
+	char subject[WEIR_SUBJECT_BYTES]; // the object that was checked
 	char found[448];
 	char cure[352]; // a shell command; "" = none
 };

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config.h"
 #include "test.h"
 
 static void add(
@@ -63,6 +64,18 @@ TEST(services_that_do_not_fit_are_counted) {
 	assert_true(strlen(found) < sizeof(findings.list[0].found) - 1);
 	assert_non_null(strstr(found, "is silent; also: a-service-with-a-long-name-01/web-1, "));
 	assert_string_equal(strstr(found, ", and "), ", and 89 more");
+	weir_findings_fini(&findings);
+}
+
+// Two backends whose names begin alike must not get one subject.
+TEST(subject_has_room_for_the_longest_names) {
+	struct weir_findings findings = {.check = "health"};
+	char subject[2 * WEIR_CONFIG_NAME_BYTES];
+
+	memset(subject, 'a', sizeof(subject));
+	subject[sizeof(subject) - 1] = '\0';
+	add(&findings, subject, "is silent", "");
+	assert_string_equal(findings.list[0].subject, subject);
 	weir_findings_fini(&findings);
 }
 
