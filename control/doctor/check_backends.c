@@ -48,6 +48,7 @@ struct target {
 	// direct: the backend has answered a request that was sent without a tunnel; tunnel: the
 	// backend has answered a request that was sent through the tunnel.
 	bool direct, tunnel;
+	int error; // negative errno if this host cannot send tunnel packets
 	const struct vip *through; // first VIP that answered; NULL = none
 	// Sizes of the outer packet in bytes: the size to try, the largest size that is known to
 	// fit, and the smallest size that is known not to fit; 0 = none.
@@ -252,7 +253,10 @@ static void probe_small(const struct weir_echo_sockets *sockets, struct targets 
 			continue;
 		}
 		target->direct = probes[at++].answered;
-		target->tunnel = !is_l2(target) && probes[at++].answered;
+		if (!is_l2(target)) {
+			target->error = probes[at].error;
+			target->tunnel = probes[at++].answered;
+		}
 		for (uint32_t k = 0; k < target->vip_count; k++) {
 			struct vip *vip = &target->vips[k];
 
@@ -429,8 +433,13 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 			family == 4 ? 6 : 4);
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-		"%s, but VIP %s does not answer: the VIP is not configured on the backend%s",
-		is_l2(target) ? "answers" : "decapsulates", address, other);
+		"%s, but VIP %s does not answer: the VIP is not configured on the backend%s%s",
+		is_l2(target) ? "answers" : "decapsulates", address,
+		// The tracking of connections does not see the request.
+		weir_tree_has(doctor->root, "/proc/sys/net/netfilter/nf_conntrack_count")
+			? ", or a firewall of this host drops the reply (ct state invalid)"
+			: "",
+		other);
 	weir_findings_cure(&doctor->findings,
 		family == 4 ? "ssh %s '" WEIR_CURE_ARP "ip addr add %s/32 dev lo'"
 			    : "ssh %s ip -6 addr add %s/128 dev lo",
@@ -482,8 +491,21 @@ static void report(struct weir_doctor *doctor, const struct target *target) {
 		report_silent(doctor, target, name);
 		return;
 	}
+	weir_address_format(&target->backend->address, text, sizeof(text));
+	if (!target->tunnel &&
+		target->error != 0) { // the dataplane bypasses firewalls of this host
+		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, name,
+			"%s answers, but was not probed through the tunnel: the kernel does not "
+			"send %s packets: %s",
+			text, weir_forwarding_name(target->forwarding.mode),
+			strerror(-target->error));
+		weir_findings_cure(&doctor->findings,
+			"ip route get %s; nft list ruleset # find the rule that drops packets to "
+			"this address",
+			text);
+		return;
+	}
 	if (!target->tunnel && target->through == NULL && !is_l2(target)) {
-		weir_address_format(&target->backend->address, text, sizeof(text));
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 			"%s answers, but not through the tunnel: the backend does not decapsulate "
 			"%s packets, or does not accept tunnel packets from this balancer",
