@@ -21,6 +21,7 @@ static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
 		.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
 	const char *colon = strrchr(text, ':');
 	size_t bytes = colon != NULL ? (size_t)(colon - text) : 0;
+	unsigned long port = colon != NULL ? strtoul(colon + 1, NULL, 10) : 0;
 	struct addrinfo *found;
 	char address[ADDRESS_BYTES];
 
@@ -36,7 +37,8 @@ static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
 	}
 	memcpy(address, text, bytes);
 	address[bytes] = '\0';
-	if (colon[1] < '0' || colon[1] > '9' ||
+	if (colon[1] < '0' || colon[1] > '9' || port < 1 ||
+		port > UINT16_MAX || // unchecked by libc
 		getaddrinfo(address, colon + 1, &hints, &found) != 0) {
 		return -EINVAL;
 	}

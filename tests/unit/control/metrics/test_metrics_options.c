@@ -46,8 +46,8 @@ TEST(options_accept_addresses_and_names) {
 
 TEST(options_refuse_invalid_addresses) {
 	static const char *const listens[] = {"", ":", "80", "127.0.0.1", "127.0.0.1:", ":80",
-		"localhost:80", "127.0.0.1:http", "127.0.0.1:-1", "::1:80", "[::1]", "[::1]:x",
-		"[127.0.0.1]:80", "1.2.3.4.5:6"};
+		"localhost:80", "127.0.0.1:http", "127.0.0.1:-1", "127.0.0.1:0", "127.0.0.1:65536",
+		"127.0.0.1:94790", "::1:80", "[::1]", "[::1]:x", "[127.0.0.1]:80", "1.2.3.4.5:6"};
 	struct weir_metrics_options options;
 	char why[320];
 
