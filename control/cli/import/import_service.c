@@ -262,10 +262,10 @@ json_t *weir_import_backend(struct weir_import *import, struct weir_import_servi
 		return NULL;
 	}
 	if (former != NULL) { // in IPVS a server has one entry for each of its ports
-		json_int_t sum = json_integer_value(json_object_get(former, "weight")) + weight;
-
-		json_object_set_new(
-			former, "weight", json_integer(weight_of(import, place, address, sum)));
+		weight = weight_of(import, place, address,
+			json_integer_value(json_object_get(former, "weight")) + weight);
+		json_object_set_new(former, "weight", json_integer(weight));
+		service->weight = service->weight > 0 ? service->weight : weight;
 		service->weights_differ = true;
 		weir_import_note(import, place, WEIR_IMPORT_DIFFERS, address,
 			"duplicate server in a service: imported once, with the sum of the "

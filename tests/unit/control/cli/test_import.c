@@ -245,6 +245,17 @@ TEST(rules_without_a_counterpart_are_noted_with_their_lines) {
 	done(&lab);
 }
 
+// A server with two entries, of which only the second has a weight above 0, gets new flows.
+TEST(equal_weights_are_not_those_of_a_server_without_new_flows) {
+	struct lab lab = import("-A -t 192.0.2.1:80 -s lc\n"
+				"-a -t 192.0.2.1:80 -r 10.0.0.1:80 -g -w 0\n"
+				"-a -t 192.0.2.1:80 -r 10.0.0.1:8080 -g -w 5\n",
+		false, NULL);
+
+	assert_int_equal(number_in(backend(&lab, 0), "weight"), 5);
+	done(&lab);
+}
+
 // IPVS ignores one-packet scheduling of TCP services.
 TEST(one_packet_scheduling_becomes_udp_datagram) {
 	static const char *const lines[] = {"-A -u 192.0.2.1:53 -s rr -o",
