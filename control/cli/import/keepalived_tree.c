@@ -12,9 +12,10 @@
 #define LINE_BYTES WEIR_KEEPALIVED_LINE_BYTES
 #define DEPTH_MAX 16 // maximum nesting depth of blocks; the file itself counts as one
 #define INCLUDES_MAX 8 // maximum nesting depth of includes
-#define FILES_MAX 1000
-#define LOOKS_MAX 4000 // maximum number of attempts to open included files
+#define FILES_MAX 5000
+#define LOOKS_MAX 20000 // maximum number of attempts to open included files
 #define BYTES_MAX (64u << 20) // maximum bytes of all included files together
+#define KEPT_MAX (256u << 20) // maximum bytes of memory while lines use definitions
 #define NUMBER_MOST 1000000000 // maximum of the numbers in a sequence (~SEQ)
 #define EXPANSIONS_MAX 8 // maximum nesting depth of definitions and sequences
 // Maximum number of lines that use a definition, or come from a definition or a sequence.
@@ -42,6 +43,7 @@ struct reader {
 	unsigned int includes, opened; // nesting depth of includes; opened files so far
 	unsigned int looks; // attempts counted so far for LOOKS_MAX
 	size_t included_bytes; // bytes of included files so far
+	size_t kept; // bytes of memory so far
 	struct weir_keepalived_definitions definitions;
 	unsigned int expanded; // lines counted so far for EXPANDED_MAX
 	const char *word[WEIR_KEEPALIVED_WORDS_MAX + 1]; // words of the current statement
@@ -65,6 +67,7 @@ static void *take(struct reader *reader, size_t bytes) {
 		reader->import->failed = true;
 		return NULL;
 	}
+	reader->kept += sizeof(*chunk) + bytes;
 	chunk->next = reader->tree->memory;
 	reader->tree->memory = chunk;
 	return chunk->data;
@@ -118,12 +121,14 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 	for (unsigned int n = 0; !reader->import->failed; n++) {
 		char *name = NULL, *text = NULL;
 		size_t bytes = 0;
-		int r = reader->opened == FILES_MAX || reader->looks++ >= LOOKS_MAX
-				? -EMFILE
-				: files->open(files->context, place.file, pattern, n, &name, &text,
-					  &bytes);
+		int r;
 
 		reader->place = place;
+		if (reader->opened == FILES_MAX || reader->looks++ >= LOOKS_MAX) {
+			COMPLAIN(reader, "the limit of %d included files is exceeded", FILES_MAX);
+			break;
+		}
+		r = files->open(files->context, place.file, pattern, n, &name, &text, &bytes);
 		if (r == 0 && bytes > BYTES_MAX - reader->included_bytes) {
 			r = -EFBIG;
 		}
@@ -336,15 +341,22 @@ static bool is_meant(struct reader *reader, const char **ret_line) {
 	return meant;
 }
 
+// Reports that a definition was not added. r: the error.
+static void refuse_definition(struct reader *reader, int r) {
+	if (r == -ENOMEM) {
+		reader->import->failed = true;
+	} else {
+		COMPLAIN(reader, "the line is definition number %d: the limit is %d definitions",
+			WEIR_KEEPALIVED_DEFINITIONS_MAX + 1, WEIR_KEEPALIVED_DEFINITIONS_MAX);
+	}
+}
+
 // Read a definition "$NAME=value". Returns whether the line is a definition.
 static bool define(struct reader *reader, const char *line) {
 	int r = weir_keepalived_define(&reader->definitions, line);
 
-	if (r == -ENOMEM) {
-		reader->import->failed = true;
-	} else if (r < 0) {
-		COMPLAIN(reader, "the line is definition number %d: the limit is %d definitions",
-			WEIR_KEEPALIVED_DEFINITIONS_MAX + 1, WEIR_KEEPALIVED_DEFINITIONS_MAX);
+	if (r < 0) {
+		refuse_definition(reader, r);
 	}
 	return r != 0;
 }
@@ -375,8 +387,13 @@ static void expand(
 static void read_line(struct reader *reader, const char *line, unsigned int depth);
 
 // Count a line that uses a definition, or comes from a definition or a sequence. Returns whether
-// there are more than EXPANDED_MAX such lines; if so, adds an error.
+// there are more than EXPANDED_MAX such lines, or KEPT_MAX bytes; if so, adds an error.
 static bool is_too_much(struct reader *reader) {
+	if (reader->kept > KEPT_MAX) {
+		COMPLAIN(reader, "the lines that use definitions need more than %u MiB of memory",
+			KEPT_MAX >> 20);
+		return true;
+	}
 	if (reader->expanded < EXPANDED_MAX) {
 		reader->expanded++;
 		return false;
@@ -435,14 +452,21 @@ struct sequence {
 	bool hexadecimal;
 };
 
-static void set_number(struct reader *reader, const struct sequence *sequence, long number) {
+// Sets the name of a sequence to a number. Returns false after an error.
+static bool set_number(struct reader *reader, const struct sequence *sequence, long number) {
 	char text[24];
+	int r;
 
 	snprintf(text, sizeof(text), sequence->hexadecimal ? "%lx" : "%ld", number);
-	if (weir_keepalived_set(&reader->definitions, sequence->name, strlen(sequence->name),
-		    text) == -ENOMEM) {
-		reader->import->failed = true;
+	r = weir_keepalived_set(&reader->definitions, sequence->name, strlen(sequence->name), text);
+	if (r < 0) {
+		refuse_definition(reader, r);
 	}
+	return r == 0;
+}
+
+static bool is_small(long number) {
+	return number >= -NUMBER_MOST && number <= NUMBER_MOST;
 }
 
 // Read "~SEQ(NAME, LAST)", "~SEQ(NAME, FIRST, LAST)" or "~SEQ(NAME, FIRST, STEP, LAST)"; "~SEQx" is
@@ -469,9 +493,8 @@ static bool read_sequence(const char *text, struct sequence *ret) {
 	ret->last = number[count - 1];
 	ret->first = count > 1 ? number[0] : ret->last < 0 ? -1 : 1;
 	ret->step = count == 3 ? number[1] : ret->first <= ret->last ? 1 : -1;
-	return *at == ')' && ret->step != 0 && labs(ret->first) <= NUMBER_MOST &&
-	       labs(ret->step) <= NUMBER_MOST && labs(ret->last) <= NUMBER_MOST &&
-	       (!ret->hexadecimal || (ret->first >= 0 && ret->last >= 0));
+	return *at == ')' && ret->step != 0 && is_small(ret->first) && is_small(ret->step) &&
+	       is_small(ret->last) && (!ret->hexadecimal || (ret->first >= 0 && ret->last >= 0));
 }
 
 // Read the rest of a line that begins with a sequence, once for each number of the sequence.
@@ -492,9 +515,8 @@ static bool repeat(struct reader *reader, const char *line, unsigned int depth) 
 	free(head);
 	for (long i = sequence.first;
 		valid && (sequence.step > 0 ? i <= sequence.last : i >= sequence.last) &&
-		!reader->import->failed && !is_too_much(reader);
+		!is_too_much(reader) && set_number(reader, &sequence, i) && !reader->import->failed;
 		i += sequence.step) {
-		set_number(reader, &sequence, i);
 		read_line(reader, line + bytes + 1, depth + 1);
 	}
 	return valid;

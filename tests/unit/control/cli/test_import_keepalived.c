@@ -9,6 +9,7 @@
 static const struct refusal of_keepalived[] = {
 	{"\nincluder nowhere.conf\n", 2, "include \"nowhere.conf\": No such file"},
 	{"include self\n", 1, "nested more than 8"},
+	{"include many\n", 1, "the limit of 5000 included files is exceeded"},
 	{"~SEQ(A, 1, 400) ~SEQ(B, 1, 400) x\n", 1, "100001 lines use definitions"},
 	{"vrrp_instance X {\n}\n", 0, "no virtual service"},
 };
@@ -74,6 +75,8 @@ static const struct {
 	{"global_defs {\n router_id \"x\n}\n", "missing", "a quote is not closed", 2, 1, 1},
 	{"include nowhere.conf\n", "missing", "No such file", 1, 1, 1},
 	{"include long\n", "missing", "File name too long", 1, 1, 1},
+	{"~SEQ(A, -9223372036854775808) x\n", "missing", "does not support this repetition", 1, 1,
+		1},
 	{"~LST(A, 1, 2) x\n", "missing", "does not support this repetition", 1, 1, 1},
 	{"{\n}\n", "adjust", "write the name of the block", 1, 1, 1},
 	{"global_defs {\n}\n}\n", "adjust", "no block is open", 3, 1, 1},

@@ -214,6 +214,34 @@ TEST(definitions_that_multiply_end) {
 	free(text);
 }
 
+// A sequence at the limit of definitions has no name for its numbers.
+TEST(sequence_without_a_free_definition_is_refused) {
+	char *text = malloc(100000);
+	size_t used = 0;
+	struct lab lab;
+
+	for (unsigned int i = 0; i < 1024; i++) {
+		used += (size_t)sprintf(text + used, "$A%u=x\n", i);
+	}
+	sprintf(text + used, "~SEQ(B, 3) $B\n" GOOD);
+	lab = import(text, true, NULL);
+	assert_int_equal(json_array_size(lab.import.errors), 1);
+	assert_true(has_row(lab.import.errors, "reason", 1025, "the limit is 1024 definitions"));
+	done(&lab);
+	free(text);
+}
+
+TEST(long_definitions_that_multiply_end) {
+	char *text = malloc(10000);
+	struct lab lab;
+
+	sprintf(text, "$A=%08000d\n~SEQ(B, 99999) $A\n", 0);
+	lab = import(text, true, NULL);
+	assert_true(has_row(lab.import.errors, "reason", 2, "more than 256 MiB of memory"));
+	done(&lab);
+	free(text);
+}
+
 TEST(built_in_definitions_are_replaced) {
 	struct lab lab =
 		import("virtual_server 192.0.2.1 8${_RANDOM 1 9} {\n protocol TCP\n"
