@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -115,6 +116,19 @@ static uint32_t read_mtu(const char *interface) {
 	return mtu < MTU_LEAST ? MTU_LEAST : mtu > MTU_MOST ? MTU_MOST : (uint32_t)mtu;
 }
 
+// Returns a CPU that this process may use, if possible not CPU 0, which serves most interrupts.
+static uint32_t choose_core(void) {
+	cpu_set_t set;
+	uint32_t core = 1;
+
+	CPU_ZERO(&set);
+	(void)sched_getaffinity(0, sizeof(set), &set);
+	while (core < CPU_SETSIZE && !CPU_ISSET(core, &set)) {
+		core++;
+	}
+	return core < CPU_SETSIZE ? core : 0;
+}
+
 // Choose the values for this machine. Returns 0 or negative errno.
 static int choose(struct choice *choice) {
 	char *route = read_table("/proc/net/route");
@@ -128,7 +142,7 @@ static int choose(struct choice *choice) {
 		snprintf(choice->interface, sizeof(choice->interface), "eth0");
 	}
 	choice->mtu = choice->found ? read_mtu(choice->interface) : 1500;
-	choice->core = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 1 : 0; // CPU 0 serves most interrupts
+	choice->core = choose_core();
 	return n == (ssize_t)sizeof(choice->seed) ? 0 : n < 0 ? -errno : -EIO;
 }
 
