@@ -202,6 +202,12 @@ def check_completion(weirctl, commands, server, root, problems):
     names = complete(root, [weirctl, "--run-dir", server.folder.name, "capture", "start", "--drop-reason"])
     if not {"no_backend", "tcp_flags"} <= names:
         problems.append(f"completion of drop reasons: {names}")
+    for words, current, wanted in ((["top", "--sort"], "s", "service"), (["config", "check", "FILE"], "--s", "--strict"),
+                                   (["policy", "compare", "web"], "--f", "--for"),
+                                   (["backend", "drain", "web-1"], "--w", "--wait"),
+                                   (["service", "drain", "web"], "--w", "--wait")):
+        if complete(root, [weirctl, *words], current) != {wanted}:
+            problems.append(f"completion of {words}: {complete(root, [weirctl, *words], current)}")
     policies = complete(root, [weirctl, "service", "set", "web", "policy", "="])
     if not {"maglev", "power-of-two", "configured"} <= policies:
         problems.append(f"completion of policies: {policies}")
