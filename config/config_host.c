@@ -38,7 +38,9 @@ bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]) {
 		at++;
 		if (strncmp(at, "iface=", strlen("iface=")) == 0) {
 			at += strlen("iface=");
-			snprintf(ret, IF_NAMESIZE, "%.*s", (int)strcspn(at, ","), at);
+			if (strcspn(at, ",") < IF_NAMESIZE) {
+				snprintf(ret, IF_NAMESIZE, "%.*s", (int)strcspn(at, ","), at);
+			}
 			break;
 		}
 	}

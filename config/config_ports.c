@@ -102,7 +102,8 @@ static void check_interface(struct weir_json_reader *reader, const struct weir_j
 	}
 	if (!weir_config_device_interface(device, name)) {
 		weir_json_error_at(reader, place, "device",
-			"has no interface; append it: \"%.*s,iface=INTERFACE\"",
+			"has no interface of 1 to 15 characters; append it: "
+			"\"%.*s,iface=INTERFACE\"",
 			(int)strcspn(device, ","), device);
 		return;
 	}
