@@ -8,8 +8,6 @@
 #include "config_keys.h"
 #include "text_file.h"
 
-#define FILE_BYTES_MAX (64u << 20) // much more than the largest allowed configuration
-
 // Reports an error at a byte offset of the text.
 static void error_at(
 	struct weir_json_reader *reader, const char *text, const char *at, const char *reason) {
@@ -176,7 +174,7 @@ static int read_by(read_file read, const char *file, struct weir_config **ret, c
 	int r;
 
 	*errors = (struct weir_config_errors){0};
-	r = read(file, FILE_BYTES_MAX, &text, &bytes);
+	r = read(file, WEIR_CONFIG_FILE_BYTES_MAX, &text, &bytes);
 	if (r == -EINVAL) {
 		weir_json_error_file(&reader, 0, 0, "not a regular file");
 	} else if (r) {

@@ -22,6 +22,7 @@
 #include "policy.h"
 #include "subset.h"
 
+#define WEIR_CONFIG_FILE_BYTES_MAX (64u << 20) // much more than the largest configuration
 #define WEIR_CONFIG_NAME_BYTES 64 // with the final NUL; names match [A-Za-z0-9][A-Za-z0-9._-]*
 #define WEIR_CONFIG_DEVICE_BYTES 256
 #define WEIR_CONFIG_BINDS_MAX 256 // maximum binds of a service

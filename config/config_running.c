@@ -21,7 +21,6 @@
 #define UNFINISHED ".new"
 #define DIGITS 16
 #define NAME_BYTES 48
-#define FILE_BYTES_MAX (1u << 20) // much more than the largest file
 
 static void name_file(uint64_t epoch, const char *end, char name[NAME_BYTES]) {
 	snprintf(name, NAME_BYTES, PREFIX "%016" PRIx64 SUFFIX "%s", epoch, end);
@@ -185,7 +184,7 @@ int weir_config_running_read(const char *run_dir, uint64_t epoch, struct weir_co
 	if (r < 0) {
 		return r;
 	}
-	r = weir_text_file_read_regular(path, FILE_BYTES_MAX, &text, &bytes);
+	r = weir_text_file_read_regular(path, WEIR_CONFIG_FILE_BYTES_MAX, &text, &bytes);
 	if (r < 0) {
 		return r;
 	}

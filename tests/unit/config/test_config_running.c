@@ -135,6 +135,18 @@ TEST(running_file_that_cannot_be_written_is_not_there) {
 		-ENOENT);
 }
 
+TEST(running_file_with_long_comments_is_read) {
+	struct lab *lab = *state;
+	struct weir_config *config = NULL;
+	char *text = malloc(4u << 20);
+
+	sprintf(text, "{\"comment\": \"%02097152d\", %s", 0, lab->text + 1);
+	assert_int_equal(weir_config_running_write(lab->dir, EPOCH, (uid_t)-1, (gid_t)-1, text), 0);
+	assert_int_equal(weir_config_running_read(lab->dir, EPOCH, &config), 0);
+	weir_config_free(config);
+	free(text);
+}
+
 // A file is refused if it is not a configuration or not a regular file. If no epoch is given and
 // there are several files, the result is the same as for no file.
 TEST(running_file_that_is_broken_is_refused) {
