@@ -252,7 +252,13 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 	int r = weir_kernel_route(vip, &route);
 
 	weir_address_format(vip, text, sizeof(text));
-	if (r == 0 && route.type == RTN_LOCAL) {
+	if (r == 0 && route.type == RTN_LOCAL && !weir_kernel_has_address(vip)) {
+		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
+			"a local route makes this VIP an address of this host: the kernel answers "
+			"packets to it");
+		weir_findings_cure(findings,
+			"ip %sroute show table local match %s # delete this route", six, text);
+	} else if (r == 0 && route.type == RTN_LOCAL) {
 		weir_findings_add(findings, WEIR_FINDING_FAULT, text,
 			"is an address of this host: the kernel answers packets to this VIP");
 		// The command reads the prefix length of the address, so that it deletes only this

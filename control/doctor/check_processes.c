@@ -16,6 +16,7 @@
 #include "device.h"
 #include "doctor.h"
 #include "duration.h"
+#include "kernel.h"
 #include "plural.h"
 #include "readable.h"
 #include "tree.h"
@@ -65,9 +66,9 @@ static int compare_addresses(const void *a, const void *b) {
 	return memcmp(a, b, sizeof(struct weir_address));
 }
 
-// Returns the number of different backend addresses of a family. A server counts once, even if it
-// is a backend of several services.
-static uint64_t count_addresses(const struct weir_doctor *doctor, uint8_t family) {
+// Returns the number of different next hops of a family to the backends. In a copy of another
+// machine's files (--root), whose routes are unknown, each backend is a next hop.
+static uint64_t count_next_hops(const struct weir_doctor *doctor, uint8_t family) {
 	const struct weir_config *config = doctor->config;
 	struct weir_address *list;
 	size_t most = 0, count = 0, different = 0;
@@ -80,9 +81,14 @@ static uint64_t count_addresses(const struct weir_doctor *doctor, uint8_t family
 		const struct weir_config_service *service = &config->services[i];
 
 		for (uint32_t k = 0; k < service->backend_count; k++) {
-			if (service->backends[k].address.family == family) {
-				list[count++] = service->backends[k].address;
+			struct weir_kernel_route route;
+
+			list[count] = service->backends[k].address;
+			if (doctor->root[0] == '\0' &&
+				weir_kernel_route(&service->backends[k].address, &route) == 0) {
+				list[count] = route.next_hop;
 			}
+			count += list[count].family == family;
 		}
 	}
 	if (list != NULL) {
@@ -97,29 +103,34 @@ static uint64_t count_addresses(const struct weir_doctor *doctor, uint8_t family
 
 void weir_doctor_check_neighbour_table(struct weir_doctor *doctor) {
 	for (int version = 4; version <= 6; version += 2) {
-		const uint64_t backends = count_addresses(doctor, (uint8_t)version);
-		char subject[64];
-		int64_t most;
+		const uint64_t hops = count_next_hops(doctor, (uint8_t)version);
+		char subject[64], limit[96] = "";
+		int64_t most, limited = 0;
 
-		if (backends == 0 ||
-			weir_tree_number(doctor->root, &most,
-				"/proc/sys/net/ipv%d/neigh/default/gc_thresh2", version)) {
+		if (hops == 0 || weir_tree_number(doctor->root, &most,
+					 "/proc/sys/net/ipv%d/neigh/default/gc_thresh2", version)) {
 			continue;
 		}
 		snprintf(subject, sizeof(subject), "net.ipv%d.neigh.default", version);
-		if ((uint64_t)most >= 2 * backends) {
+		if ((uint64_t)most >= 2 * hops) {
 			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, subject,
-				"gc_thresh2 is %" PRId64 ", backends: %" PRIu64, most, backends);
+				"gc_thresh2 is %" PRId64 ", next hops of backends: %" PRIu64, most,
+				hops);
 			continue;
 		}
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, subject,
-			"gc_thresh2 is %" PRId64 ", backends: %" PRIu64
+			"gc_thresh2 is %" PRId64 ", next hops of backends: %" PRIu64
 			": the kernel can remove neighbour entries that are in use",
-			most, backends);
+			most, hops);
+		(void)weir_tree_number(doctor->root, &limited,
+			"/proc/sys/net/ipv%d/neigh/default/gc_thresh3", version);
+		if ((uint64_t)limited < 4 * hops) {
+			snprintf(limit, sizeof(limit),
+				" net.ipv%d.neigh.default.gc_thresh3=%" PRIu64, version, 4 * hops);
+		}
 		weir_findings_cure(&doctor->findings,
-			"sysctl -w net.ipv%d.neigh.default.gc_thresh3=%" PRIu64
-			" net.ipv%d.neigh.default.gc_thresh2=%" PRIu64,
-			version, 4 * backends, version, 2 * backends);
+			"sysctl -w%s net.ipv%d.neigh.default.gc_thresh2=%" PRIu64, limit, version,
+			2 * hops);
 	}
 }
 
@@ -473,5 +484,5 @@ void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane.service",
 		"has no watchdog: systemd does not restart it when a worker stalls");
 	weir_findings_cure(&doctor->findings,
-		"systemctl revert weir-dataplane && systemctl restart weir-dataplane");
+		"systemctl cat weir-dataplane # remove WatchdogSec=0, and restart weir-dataplane");
 }

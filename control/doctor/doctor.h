@@ -54,7 +54,7 @@ enum weir_doctor_need {
 	X(redirects, CONFIG, "redirects", \
 		"ICMP redirects and router advertisements that the host accepts") \
 	X(neighbour_table, SERVICES, "neighbour-table", \
-		"the kernel's neighbour table is large enough for the backends") \
+		"the kernel's neighbour table is large enough for the next hops of backends") \
 	X(access, NOTHING, "access", \
 		"permissions of the run directory, its sockets and the key file; weir-control " \
 		"can read the configuration and the key file") \

@@ -204,6 +204,28 @@ int weir_kernel_address(const char *interface, int family, struct weir_address *
 	return r;
 }
 
+bool weir_kernel_has_address(const struct weir_address *address) {
+	struct ifaddrs *list;
+	bool found = false;
+
+	if (getifaddrs(&list) < 0) {
+		return true;
+	}
+	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
+		const struct sockaddr *any = at->ifa_addr;
+		const void *bytes;
+
+		if (any != NULL && any->sa_family == family_of(address)) {
+			bytes = any->sa_family == AF_INET
+					? (const void *)&((const struct sockaddr_in *)any)->sin_addr
+					: &((const struct sockaddr_in6 *)any)->sin6_addr;
+			found |= memcmp(bytes, address->bytes, (size_t)bytes_of(address)) == 0;
+		}
+	}
+	freeifaddrs(list);
+	return found;
+}
+
 static int query_device(const char *interface, unsigned long request, struct ifreq *ifr) {
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	int r;

@@ -37,6 +37,9 @@ int weir_kernel_neighbour(const struct weir_address *address, unsigned int index
 // is unchanged.
 int weir_kernel_address(const char *interface, int family, struct weir_address *ret);
 
+// Returns whether an interface has this address. Returns true if the addresses cannot be read.
+bool weir_kernel_has_address(const struct weir_address *address);
+
 // Returns whether an ethtool flag, such as ETH_FLAG_LRO, is set on an interface: 1, 0 or negative
 // errno.
 int weir_kernel_flag(const char *interface, uint32_t flag);

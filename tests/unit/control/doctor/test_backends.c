@@ -6,7 +6,7 @@
 #include "shell.h"
 #include "watch_lab.h"
 
-static struct weir_doctor look(const char *text) {
+static struct weir_doctor look_with(void (*check)(struct weir_doctor *doctor), const char *text) {
 	struct weir_doctor doctor = {.root = "", .config_path = "weir.json"};
 	struct weir_config_errors errors;
 	struct weir_config *config = NULL;
@@ -14,9 +14,13 @@ static struct weir_doctor look(const char *text) {
 	assert_int_equal(weir_config_parse(text, strlen(text), &config, &errors), 0);
 	weir_config_errors_fini(&errors);
 	doctor.config = config;
-	weir_doctor_check_backends(&doctor);
+	check(&doctor);
 	weir_config_free(config);
 	return doctor;
+}
+
+static struct weir_doctor look(const char *text) {
+	return look_with(weir_doctor_check_backends, text);
 }
 
 #define CONFIG(ports) \
@@ -24,11 +28,13 @@ static struct weir_doctor look(const char *text) {
 	"\"web\", \"binds\": [{\"address\": \"192.0.2.1\", \"protocol\": \"tcp\", \"port\": " \
 	"80}], \"backends\": [{\"name\": \"web-1\", \"address\": \"10.0.0.11\"}]}]}"
 
+#define PORTS \
+	"\"instance\": {\"name\": \"lb\"}, \"ports\": [{\"name\": \"wan\", \"device\": " \
+	"\"net_af_xdp0,iface=lb2\"}], "
 #define PEER(forwarding) \
-	"{\"instance\": {\"name\": \"lb\"}, \"ports\": [{\"name\": \"wan\", \"device\": " \
-	"\"net_af_xdp0,iface=lb2\"}], \"services\": [{\"name\": \"web\", \"forwarding\": " \
-	"\"" forwarding "\", \"binds\": [{\"address\": \"192.0.2.1\", \"protocol\": \"tcp\", " \
-	"\"port\": 80}], \"backends\": [{\"name\": \"web-1\", \"address\": \"10.3.0.11\"}]}]}"
+	"{" PORTS "\"services\": [{\"name\": \"web\", \"forwarding\": \"" forwarding "\", " \
+	"\"binds\": [{\"address\": \"192.0.2.1\", \"protocol\": \"tcp\", \"port\": 80}], " \
+	"\"backends\": [{\"name\": \"web-1\", \"address\": \"10.3.0.11\"}]}]}"
 
 static pid_t peer;
 
@@ -124,5 +130,39 @@ TEST(vlan_on_a_bridge_belongs_to_the_port_in_the_bridge) {
 		CONFIG("{\"name\": \"wan\", \"device\": \"net_af_xdp0,iface=lb0\", \"vlan\": 20}"));
 	assert_int_equal(doctor.findings.count, 1);
 	assert_non_null(strstr(doctor.findings.list[0].found, "next hop 10.0.0.11 does not"));
+	weir_findings_fini(&doctor.findings);
+}
+
+TEST(vip_that_only_a_route_makes_local_has_its_own_cure) {
+	struct weir_doctor doctor;
+
+	SHELL("ip route add local 192.0.2.0/24 dev lo");
+	doctor = look_with(weir_doctor_check_vips, PEER("ipip"));
+	assert_int_equal(doctor.findings.list[0].level, WEIR_FINDING_FAULT);
+	assert_string_equal(doctor.findings.list[0].cure,
+		"ip route show table local match 192.0.2.1 # delete this route");
+	weir_findings_fini(&doctor.findings);
+	SHELL("ip addr add 192.0.2.1/32 dev lo");
+	doctor = look_with(weir_doctor_check_vips, PEER("ipip"));
+	assert_non_null(strstr(doctor.findings.list[0].cure, "ip addr del"));
+	weir_findings_fini(&doctor.findings);
+}
+
+// The files stand for settings of the first network namespace, which others do not have.
+TEST(neighbour_table_has_room_for_gateways_only) {
+	struct weir_doctor doctor;
+
+	SHELL("ip route add 10.3.0.0/24 via 10.0.0.1 &&"
+	      "mount -t tmpfs none /proc/sys/net/ipv4/neigh &&"
+	      "mkdir /proc/sys/net/ipv4/neigh/default &&"
+	      "echo 2 >/proc/sys/net/ipv4/neigh/default/gc_thresh2");
+	doctor = look_with(weir_doctor_check_neighbour_table,
+		"{" PORTS "\"services\": [{\"name\": \"web\", "
+		"\"binds\": [{\"address\": \"192.0.2.1\", \"protocol\": \"tcp\", \"port\": 80}], "
+		"\"backends\": [{\"name\": \"web-1\", \"address\": \"10.3.0.11\"}, "
+		"{\"name\": \"web-2\", \"address\": \"10.3.0.12\"}]}]}");
+	assert_int_equal(doctor.findings.count, 1);
+	assert_string_equal(
+		doctor.findings.list[0].found, "gc_thresh2 is 2, next hops of backends: 1");
 	weir_findings_fini(&doctor.findings);
 }
