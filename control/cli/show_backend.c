@@ -343,8 +343,8 @@ static void describe_shed(json_t *row) {
 }
 
 static void show_one(FILE *out, json_t *row) {
-	static const char *const first[] = {
-		"service", "name", "id", "address", "forwarding", "path_mtu"};
+	static const char *const first[] = {"service", "name", "id", "address", "forwarding",
+		"gue_port", "gre_key", "path_mtu"};
 	json_t *rest = json_copy(row), *head = json_object();
 	const char *why = json_string_value(json_object_get(row, "why"));
 
