@@ -116,9 +116,14 @@ static json_t *rates_of_rows(const json_t *before, const json_t *after, json_int
 	return rows;
 }
 
+json_int_t weir_stats_clock_ms(const json_t *sample) {
+	const json_t *ms = json_object_get(sample, "monotonic_ms");
+
+	return json_integer_value(ms != NULL ? ms : json_object_get(sample, "time_ms"));
+}
+
 json_t *weir_stats_rates(const json_t *before, const json_t *after) {
-	json_int_t interval_ms = json_integer_value(json_object_get(after, "time_ms")) -
-				 json_integer_value(json_object_get(before, "time_ms"));
+	json_int_t interval_ms = weir_stats_clock_ms(after) - weir_stats_clock_ms(before);
 #define PART(function, key) \
 	function(json_object_get(before, key), json_object_get(after, key), interval_ms)
 

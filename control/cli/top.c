@@ -13,6 +13,7 @@
 
 #include "clocks.h"
 #include "show_narrow.h"
+#include "stats.h"
 #include "status.h"
 #include "top_view.h"
 
@@ -61,11 +62,12 @@ static json_int_t sum_drops(const json_t *sample) {
 
 // Store a sample. Returns the time without drops so far, as {since, ms, total} (top_view.h).
 static json_t *take_sample(struct samples *samples, json_t *now) {
-	const json_int_t now_ms = json_integer_value(json_object_get(now, "time_ms"));
+	const json_int_t now_ms = weir_stats_clock_ms(now),
+			 wall_ms = json_integer_value(json_object_get(now, "time_ms"));
 	const json_t *started = json_object_get(now, "dataplane_started_ms");
 	const json_int_t drops = sum_drops(now);
 	const char *since;
-	json_int_t since_ms;
+	json_int_t since_ms, until_ms;
 
 	if (samples->began_ms == 0) {
 		samples->began_ms = now_ms;
@@ -80,8 +82,9 @@ static json_t *take_sample(struct samples *samples, json_t *now) {
 	since_ms = drops == 0         ? json_integer_value(started)
 		   : samples->dropped ? samples->dropped_ms
 				      : samples->began_ms;
+	until_ms = drops == 0 ? wall_ms : now_ms;
 	return json_pack("{s:s, s:o, s:I}", "since", since, "ms",
-		since_ms > 0 ? json_integer(now_ms > since_ms ? now_ms - since_ms : 0)
+		since_ms > 0 ? json_integer(until_ms > since_ms ? until_ms - since_ms : 0)
 			     : json_null(),
 		"total", drops);
 }

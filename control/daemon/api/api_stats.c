@@ -10,6 +10,7 @@
 #include "api_commands.h"
 #include "api_counters.h"
 #include "api_show.h"
+#include "clocks.h"
 #include "daemon.h"
 
 json_t *weir_json_segment(const struct weir_daemon *daemon) {
@@ -126,8 +127,9 @@ void weir_api_stats_show(struct weir_daemon *daemon, struct weir_api_call *call)
 		return;
 	}
 	weir_api_answer_rows(call,
-		json_pack("{s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "time_ms",
-			(json_int_t)weir_daemon_wall_ms(), "dataplane_started_ms",
+		json_pack("{s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "time_ms",
+			(json_int_t)weir_daemon_wall_ms(), "monotonic_ms",
+			(json_int_t)weir_monotonic_ms(), "dataplane_started_ms",
 			daemon->dataplane_started_ms != 0
 				? json_integer((json_int_t)daemon->dataplane_started_ms)
 				: json_null(),

@@ -130,6 +130,21 @@ TEST(rates_of_duplicate_names_are_separate) {
 	json_decref(before);
 }
 
+TEST(rates_do_not_depend_on_steps_of_the_wall_clock) {
+	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
+	json_t *after = json_loads(STATS(3601000, 600, 9, 7, ""), 0, NULL);
+	json_t *rates;
+
+	json_object_set_new(before, "monotonic_ms", json_integer(70000));
+	json_object_set_new(after, "monotonic_ms", json_integer(71000));
+	rates = weir_stats_rates(before, after);
+	assert_int_equal(json_integer_value(json_object_get(rates, "interval_ms")), 1000);
+	assert_int_equal(number(rates, "workers", "rx_packets"), 100);
+	json_decref(rates);
+	json_decref(after);
+	json_decref(before);
+}
+
 TEST(decreased_counters_have_no_rate) {
 	json_t *before = json_loads(STATS(1000, 500, 9, 7, ""), 0, NULL);
 	json_t *after = json_loads(STATS(2000, 3, 1, 7, ""), 0, NULL);
