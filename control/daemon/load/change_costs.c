@@ -300,7 +300,7 @@ static int cost_bind(struct costs *costs, struct weir_change *change, const stru
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
 	const struct weir_config_service *to = find(&costs->to, names->service);
-	const char *bind = strstr(change->what, " bind ");
+	const char *bind = strstr(change->what + strlen("service "), " bind ");
 	const bool udp = strstr(change->what, " bind udp ") != NULL;
 	int id = weir_tables_service_find(of->tables, names->service);
 	struct weir_service_state state;

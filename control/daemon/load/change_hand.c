@@ -124,7 +124,7 @@ static void add_service(const struct weir_change_hand *hand, struct list *list) 
 }
 
 static void add_removed_bind(const struct weir_change_hand *hand, struct list *list) {
-	const char *removed = strstr(hand->change->what, " bind ");
+	const char *removed = strstr(hand->change->what + strlen("service "), " bind ");
 	int id = weir_tables_service_find(hand->tables, hand->service);
 	char text[WEIR_BIND_TEXT_BYTES];
 

@@ -211,6 +211,25 @@ TEST(cost_of_a_moved_bind) {
 		rig, what, WEIR_CHANGE_STAY, 13, "13 open flows: TCP flows stay until they end");
 }
 
+// A service has the name that precedes the bind in the text of the change.
+TEST(cost_of_a_moved_bind_of_a_service_with_the_name_bind) {
+	struct rig *rig = *state;
+	struct weir_config_service *from = &rig->from->services[0], *to = &rig->to->services[0];
+	char what[160], bind[WEIR_BIND_TEXT_BYTES];
+
+	snprintf(from->name, sizeof(from->name), "bind");
+	snprintf(to->name, sizeof(to->name), "bind");
+	lab_apply(&rig->lab, rig->from);
+	set_open(rig, "bind", "b0", 5);
+	snprintf(what, sizeof(what), "service bind bind %s",
+		weir_bind_format(&from->binds[0], bind, sizeof(bind)));
+	to->on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	to->drain.removed_ms = 8000;
+	to->binds[0].port_first = to->binds[0].port_last = 8080;
+	rig->to->services[1].binds[0] = from->binds[0];
+	assert_cost(rig, what, WEIR_CHANGE_STAY, 5, "5 open flows: TCP flows stay until they end");
+}
+
 // Flows are not counted for each bind. So the cost is the number of flows of the whole service,
 // including flows of a bind that an earlier reload removed.
 TEST(cost_of_a_bind_says_that_the_flows_are_those_of_the_service) {
