@@ -289,9 +289,13 @@ static bool is_configured(const struct weir_tables *tables, const struct weir_ca
 }
 
 void weir_canary_find_ids(const struct weir_tables *tables, struct weir_canary *canary) {
+	const int former = canary->backend;
+
 	canary->service = weir_tables_service_find(tables, canary->record.service);
 	canary->backend =
 		weir_tables_backend_find(tables, canary->record.service, canary->record.backend);
+	// With another address, the backend is another server.
+	canary->begun &= canary->backend == former;
 }
 
 const char *weir_canary_misfit(

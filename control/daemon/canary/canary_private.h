@@ -36,5 +36,6 @@ void weir_canary_end(struct weir_canaries *canaries, struct weir_canary *canary,
 // known. Otherwise writes the reason to why, and returns why.
 const char *weir_canary_misfit(
 	const struct weir_tables *tables, int service, char *why, size_t why_bytes);
-// canary.c: looks up the ids of a canary's service and backend, which may have changed.
+// canary.c: looks up the ids of a canary's service and backend, which may have changed. If the
+// backend has another id, the step begins again.
 void weir_canary_find_ids(const struct weir_tables *tables, struct weir_canary *canary);

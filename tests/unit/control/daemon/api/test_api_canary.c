@@ -24,6 +24,11 @@
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\", \"weight\": " weight "}, " \
 	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}, " \
 	"{\"name\": \"w-3\", \"address\": \"10.0.1.14\"}]}, " DNS_SERVICE
+#define WEB_W1_AT(address) \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": [" \
+	"{\"name\": \"w-1\", \"address\": \"" address "\", \"weight\": 100}, " \
+	"{\"name\": \"w-2\", \"address\": \"10.0.1.12\", \"weight\": 300}]}, " DNS_SERVICE
 // Each step takes ten minutes, longer than the test.
 #define START_LONG \
 	JSON({"command": "canary.start", "service": "web", "backend": "w-1", \
@@ -404,6 +409,29 @@ TEST(drained_canary_is_paused) {
 	assert_int_equal(weight_of(web, "w-1"), 0);
 	release(lab_result(&web->lab,
 		JSON({"command": "weight.set", "service": "web", "backend": "w-1", "weight": null})));
+}
+
+// Returns the time until the end of the step; 0 = it has not begun.
+static json_int_t left_ms(struct web *web) {
+	json_t *list = lab_result(&web->lab, JSON({"command": "canary.show", "service": "web"}));
+	json_int_t left = json_integer_value(json_object_get(json_array_get(list, 0), "left_ms"));
+
+	json_decref(list);
+	return left;
+}
+
+// A reload gives the backend another address: the step begins again with the new server.
+TEST(step_begins_again_with_another_address) {
+	struct web *web = *state;
+
+	release(lab_result(&web->lab, START_LONG));
+	LAB_UNTIL(left_ms(web) > 0 && left_ms(web) < 597000);
+	reload(web, WEB_W1_AT("10.0.1.14"));
+	assert_true(left_ms(web) == 0 || left_ms(web) > 598000);
+	assert_true(is_in(web, "running"));
+	release(lab_result(
+		&web->lab, JSON({"command": "canary.stop", "service": "web", "outcome": "promote"})));
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 }
 
 TEST(reload_ends_a_canary_that_it_removes) {
