@@ -216,18 +216,16 @@ void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// Removes backends from a host. drained: true = keep only the backends that are drained; false =
-// keep only the backends that a drain of the host changes.
-static void select_backends(const struct weir_daemon *daemon, struct host *host, bool drained) {
+// Removes the backends from a host that a drain of the host does not change.
+static void select_backends(const struct weir_daemon *daemon, struct host *host) {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < host->count; i++) {
 		struct weir_backend_state state;
 
 		if (weir_tables_backend(daemon->tables, host->ids[i], &state) == 0 &&
-			(drained ? state.drain != WEIR_DRAIN_NONE
-				 : state.leaving || state.admin != WEIR_ADMIN_MAINTENANCE ||
-						state.drain == WEIR_DRAIN_DROPPED)) {
+			(state.leaving || state.admin != WEIR_ADMIN_MAINTENANCE ||
+				state.drain == WEIR_DRAIN_DROPPED)) {
 			host->ids[n++] = host->ids[i];
 		}
 	}
@@ -282,7 +280,7 @@ void weir_api_host_drain(struct weir_daemon *daemon, struct weir_api_call *call)
 	if (!weir_api_deadline(call, &until_ns) || !find_named(daemon, call, &host)) {
 		return;
 	}
-	select_backends(daemon, &host, false);
+	select_backends(daemon, &host);
 	r = weir_drains_begin(&daemon->drains, daemon->tables, host.ids, host.count, until_ns);
 	free(host.ids);
 	if (r < 0) {
@@ -319,23 +317,25 @@ static bool is_in_maintenance(const struct weir_daemon *daemon, const struct hos
 void weir_api_host_ready(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_backend_state state;
 	struct host host;
+	bool all;
 
 	if (!find_named(daemon, call, &host)) {
 		return;
 	}
-	if (!is_in_maintenance(daemon, &host)) {
-		select_backends(daemon, &host, true);
-	}
+	all = is_in_maintenance(daemon, &host);
 	for (uint32_t i = 0; i < host.count; i++) {
+		if (weir_tables_backend(daemon->tables, host.ids[i], &state) < 0 ||
+			(!all && state.drain == WEIR_DRAIN_NONE)) {
+			continue;
+		}
 		// A removed backend gets no new flows, even after its drain is ended.
-		if (weir_tables_backend(daemon->tables, host.ids[i], &state) == 0 &&
-			state.leaving) {
+		if (state.leaving) {
 			weir_tables_set_admin(daemon->tables, host.ids[i], WEIR_ADMIN_READY);
 		} else {
 			weir_api_make_ready(daemon, host.ids[i]);
 		}
 	}
-	free(host.ids);
 	weir_api_publish_now(daemon, call);
-	weir_api_host_show(daemon, call);
+	weir_api_answer(call, json_host(daemon, &host));
+	free(host.ids);
 }
