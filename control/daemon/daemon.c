@@ -625,7 +625,6 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	weir_outliers_free(daemon->outliers);
 	weir_estimates_free(daemon->estimates);
 	weir_recent_fini(&daemon->recent);
-	weir_drains_fini(&daemon->drains);
 	weir_quorums_fini(&daemon->quorums);
 	weir_tables_free(daemon->tables);
 	weir_audit_free(daemon->audit);

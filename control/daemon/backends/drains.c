@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "drains.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "totals.h"
@@ -12,11 +10,6 @@
 #define BINDS_NAMED \
 	WEIR_TABLES_FIRST_REMOVED // maximum number of binds named in the text of an event
 #define BINDS_BYTES 192 // size of the text that names the binds
-
-void weir_drains_fini(struct weir_drains *drains) {
-	free(drains->backend);
-	*drains = (struct weir_drains){0};
-}
 
 const char *weir_drain_phase_name(uint8_t phase) {
 	static const char *const names[] = {
@@ -39,26 +32,10 @@ static void add(struct weir_drains *drains, uint16_t backend) {
 	}
 }
 
-static int reserve(struct weir_drains *drains, uint32_t room) {
-	uint16_t *grown;
-
-	if (room <= drains->room) {
-		return 0;
-	}
-	room = room < 2 * drains->room ? 2 * drains->room : room;
-	grown = realloc(drains->backend, room * sizeof(*grown));
-	if (grown == NULL) {
-		return -ENOMEM;
-	}
-	drains->backend = grown;
-	drains->room = room;
-	return 0;
-}
-
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns) {
 	struct weir_backend_state state;
-	int r = reserve(drains, drains->count + count);
+	int r = 0;
 
 	for (uint32_t i = 0; r == 0 && i < count; i++) {
 		r = weir_tables_backend(tables, backends[i], &state);
@@ -79,8 +56,7 @@ void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *ta
 		struct weir_backend_state state;
 
 		if (weir_tables_backend(tables, (uint16_t)id, &state) == 0 &&
-			state.drain == WEIR_DRAIN_DRAINING &&
-			reserve(drains, drains->count + 1) == 0) {
+			state.drain == WEIR_DRAIN_DRAINING) {
 			add(drains, (uint16_t)id);
 		}
 	}

@@ -18,8 +18,8 @@
 #include "tables.h"
 
 struct weir_drains { // zero-initialized
-	uint16_t *backend; // ids of draining backends
-	uint32_t count, room;
+	uint16_t backend[WEIR_BACKENDS_MAX]; // ids of draining backends
+	uint32_t count;
 	uint32_t next; // index in `backend` at which the next tick begins
 	// Service id at which the next tick begins to examine drained services.
 	uint32_t next_service;
@@ -28,18 +28,15 @@ struct weir_drains { // zero-initialized
 	uint64_t listed[WEIR_BACKENDS_MAX / 64 + 1];
 };
 
-void weir_drains_fini(struct weir_drains *drains);
-
 // Begins the drains of backends, or changes their deadlines; until_ns 0 = no deadline. If an error
 // is returned, no drain has changed. A removed backend can also be drained: the drain then waits
 // for its remaining flows. A drain continues when a reload removes its backend. Returns 0, -ENOENT
-// (a backend does not exist), -ENOMEM.
+// (a backend does not exist).
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
 // Lists the draining backends again, including those whose drains an earlier process began. Call
-// after the tables got a segment or a configuration. If out of memory, the list lacks some drains,
-// which then do not end before the next call.
+// after the tables got a segment or a configuration.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 
 struct weir_drains_of { // what a tick uses
