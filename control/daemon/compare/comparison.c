@@ -271,13 +271,14 @@ static void on_recorded(uv_timer_t *timer) {
 	struct weir_comparison *comparison = timer->data;
 	struct weir_comparison_result *result = comparison->result;
 	struct weir_comparisons *of = comparison->of;
-	uint64_t ended_ns = now_ns();
+	uint64_t ended_ns = now_ns(), new_flows;
 
 	weir_estimates_drain(of->estimates, ended_ns);
 	stop_recording(comparison);
 	result->recorded_ms = (ended_ns - comparison->began_ns) / 1000000;
-	result->began = weir_sum_service(of->segment, comparison->service).new_flows -
-			comparison->new_flows;
+	new_flows = weir_sum_service(of->segment, comparison->service).new_flows;
+	// After a reload, the id can be that of another service, with fewer flows.
+	result->began = new_flows > comparison->new_flows ? new_flows - comparison->new_flows : 0;
 	if (result->began < comparison->count + result->omitted) {
 		// The samples come from another process, so their number can be wrong.
 		result->began = comparison->count + result->omitted;

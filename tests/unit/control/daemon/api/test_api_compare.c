@@ -146,9 +146,13 @@ static void reload(struct web *web, const char *services) {
 TEST(reused_id_does_not_count_as_the_removed_backend) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "web", "w-1");
+	uint64_t *new_flows =
+		&weir_segment_service_counters(lab_dataplane_segment(web->dataplane), 0, 0)
+			 ->new_flows;
 	int fd = lab_connect(&web->lab);
 	json_t *answer;
 
+	*new_flows += 5;
 	ask(fd, "{\"command\": \"policy.compare\", \"service\": \"web\", \"for_ms\": 3000}\n");
 	LAB_UNTIL(strcmp(lab_code(&web->lab,
 		JSON({"command": "policy.compare", "service": "dns", "for_ms": 100})), "refused") == 0);
@@ -156,6 +160,7 @@ TEST(reused_id_does_not_count_as_the_removed_backend) {
 	LAB_UNTIL(has_backends(web, 2)); // the id is free
 	reload(web, WEB_WITHOUT_W1 ", " DNS_WITH_W9);
 	assert_int_equal(id_of(web, "dns", "w-9"), id);
+	*new_flows -= 5; // as if the id of the service had been reused, too
 	lab_pause();
 	write_sample(web, 0, id, 1000000);
 	write_sample(web, 0, id_of(web, "web", "w-2"), 1000000);
@@ -163,6 +168,8 @@ TEST(reused_id_does_not_count_as_the_removed_backend) {
 	close(fd);
 	assert_int_equal(
 		json_integer_value(json_object_get(json_object_get(answer, "result"), "flows")), 1);
+	assert_int_equal(
+		json_integer_value(json_object_get(json_object_get(answer, "result"), "began")), 1);
 	json_decref(answer);
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 	LAB_UNTIL(has_backends(web, 3));
