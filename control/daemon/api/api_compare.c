@@ -114,11 +114,11 @@ static void on_done(void *context, struct weir_comparison_result *result, const 
 	struct weir_api_rows rows = {.next = next_row, .free = free_rows};
 	struct rows *own;
 
-	if (result == NULL) {
+	if (why != NULL) {
 		weir_api_fail(call, WEIR_API_NO_DATAPLANE, "the comparison was aborted: %s", why);
 		return;
 	}
-	own = calloc(1, sizeof(*own));
+	own = result != NULL ? calloc(1, sizeof(*own)) : NULL;
 	if (own == NULL) {
 		weir_comparison_result_free(result);
 		weir_api_answer(call, NULL);

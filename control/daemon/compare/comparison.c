@@ -95,11 +95,10 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Ends the comparison, and passes the result or the reason of the failure to `done`. why: the
-// reason; NULL = success.
-static void end(struct weir_comparison *comparison, const char *why) {
-	struct weir_comparison_result *result = why == NULL ? comparison->result : NULL;
-
+// Ends the comparison, and passes the result or the reason of the failure to `done`. result: that
+// of the comparison, or NULL.
+static void end(struct weir_comparison *comparison, struct weir_comparison_result *result,
+	const char *why) {
 	if (comparison->phase == RECORDING) {
 		stop_recording(comparison);
 	}
@@ -263,7 +262,7 @@ static void on_idle(uv_idle_t *idle) {
 	r = replay_some(comparison);
 	if (r != 0) {
 		uv_idle_stop(idle);
-		end(comparison, r < 0 ? "out of memory" : NULL);
+		end(comparison, r < 0 ? NULL : comparison->result, NULL);
 	}
 }
 
@@ -425,6 +424,6 @@ void *weir_comparison_context(const struct weir_comparisons *of) {
 
 void weir_comparison_abandon(struct weir_comparisons *of, const char *why) {
 	if (of->current != NULL) {
-		end(of->current, why);
+		end(of->current, NULL, why);
 	}
 }

@@ -63,7 +63,7 @@ struct weir_comparison_result { // the owner frees the result with weir_comparis
 void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is allowed
 
 // Called when a comparison has ended. result: owned by the callee; NULL = the comparison has
-// failed, and why is the reason.
+// failed, and why is the reason; NULL = out of memory.
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 
