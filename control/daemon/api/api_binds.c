@@ -57,13 +57,10 @@ static int parse(
 	const struct weir_daemon *daemon, const struct weir_api_call *call, struct selected *ret) {
 	const char *address = weir_api_text(call, "address");
 	const char *service = weir_api_text(call, "service");
-	uint8_t bits;
 
 	*ret = (struct selected){.only = -1, .by_address = address != NULL};
 	if ((address == NULL && service == NULL) ||
-		(address != NULL &&
-			(strchr(address, '/') != NULL ||
-				!weir_api_parse_prefix(address, &ret->address, &bits)))) {
+		(address != NULL && !weir_api_parse_address(address, &ret->address))) {
 		return -EINVAL;
 	}
 	if (service != NULL) {

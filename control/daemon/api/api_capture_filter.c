@@ -199,7 +199,7 @@ static bool read_addresses(const struct filter *filter) {
 		memcpy(terms->client, address.bytes, sizeof(terms->client));
 	}
 	if (to != NULL) {
-		if (weir_address_parse(to, &address) < 0) {
+		if (!weir_api_parse_address(to, &address)) {
 			return wrong(filter, "destination", "an address");
 		}
 		terms->destination_family = address.family;

@@ -399,10 +399,10 @@ static const char *read_query(const struct weir_api_call *call, struct weir_mess
 	if (strcmp(protocol, "tcp") != 0 && strcmp(protocol, "udp") != 0) {
 		return "\"protocol\" must be \"tcp\" or \"udp\"";
 	}
-	if (weir_address_parse(weir_api_text(call, "source"), &source) < 0) {
+	if (!weir_api_parse_address(weir_api_text(call, "source"), &source)) {
 		return "\"source\" must be an IPv4 or IPv6 address";
 	}
-	if (weir_address_parse(weir_api_text(call, "destination"), &destination) < 0) {
+	if (!weir_api_parse_address(weir_api_text(call, "destination"), &destination)) {
 		return "\"destination\" must be an IPv4 or IPv6 address";
 	}
 	if (source.family != destination.family) {

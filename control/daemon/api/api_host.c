@@ -44,11 +44,8 @@ struct summary {
 
 static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 	const char *text = weir_api_text(call, "address");
-	uint8_t bits;
 
-	return text != NULL && strchr(text, '/') == NULL && weir_api_parse_prefix(text, ret, &bits)
-		       ? 0
-		       : -EINVAL;
+	return text != NULL && weir_api_parse_address(text, ret) ? 0 : -EINVAL;
 }
 
 // Returns whether a host includes a backend: the backend is configured, has flows, or is drained.

@@ -230,6 +230,12 @@ bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *
 	return true;
 }
 
+bool weir_api_parse_address(const char *text, struct weir_address *ret) {
+	uint8_t bits;
+
+	return strchr(text, '/') == NULL && weir_api_parse_prefix(text, ret, &bits);
+}
+
 void weir_api_publish_now(struct weir_daemon *daemon, struct weir_api_call *call) {
 	int r;
 

@@ -533,7 +533,7 @@ TEST(a_filter_becomes_terms) {
 	assert_int_equal(terms.destination_port, 65535);
 	stop(fd, capture, 0);
 	capture = start(fd, ", \"filter\": {\"protocol\": \"icmp\", \"client\": "
-			    "\"::ffff:192.0.2.7\", \"destination\": \"198.51.100.10\"}");
+			    "\"::ffff:192.0.2.7\", \"destination\": \"::ffff:198.51.100.10\"}");
 	terms = terms_of(web);
 	assert_int_equal(terms.protocol, WEIR_CAPTURE_ICMP);
 	assert_int_equal(terms.client_family, 4);

@@ -54,7 +54,7 @@ TEST(lookup_finds_a_known_flow) {
 	json_t *found;
 
 	lab_dataplane_flows(web->dataplane, "198.51.100.10", 80, 20);
-	found = lookup(web, "192.0.2.77", 7, "198.51.100.10", 80);
+	found = lookup(web, "::ffff:192.0.2.77", 7, "198.51.100.10", 80);
 	assert_true(json_is_true(json_object_get(found, "found")));
 	assert_int_equal(json_integer_value(json_object_get(found, "worker")), 0);
 	assert_string_equal(text_of(found, "service"), "web");
