@@ -275,11 +275,6 @@ static int build_tuple(const struct weir_cli *cli, json_t *request, char *why, s
 	if (r == 0) {
 		r = set_endpoint(request, cli->words[2], "destination", "destination_port", why, n);
 	}
-	if (r == 0 &&
-		(strchr(cli->words[1], '[') == NULL) != (strchr(cli->words[2], '[') == NULL)) {
-		snprintf(why, n, "source and destination have different IP versions");
-		return -EINVAL;
-	}
 	return r;
 }
 

@@ -318,8 +318,4 @@ TEST(other_arguments_are_usage_errors) {
 	assert_int_equal(outcome.status, 2);
 	expect_contains(outcome.err, "invalid endpoint \"192.0.2.7\"");
 	free_outcome(&outcome);
-	outcome = RUN("/nonexistent", "trace", "tcp", "[2001:db8::7]:1", "198.51.100.10:80");
-	assert_int_equal(outcome.status, 2);
-	expect_contains(outcome.err, "different IP versions");
-	free_outcome(&outcome);
 }
