@@ -5,12 +5,16 @@
 
 #include "plural.h"
 
+bool weir_drain_is_running(const struct weir_drain *drain) {
+	return drain->state == WEIR_DRAIN_TELLING || drain->state == WEIR_DRAIN_SERVING;
+}
+
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient) {
-	const bool running =
-		drain->state == WEIR_DRAIN_TELLING || drain->state == WEIR_DRAIN_SERVING;
+	const bool running = weir_drain_is_running(drain);
 
 	*drain = (struct weir_drain){.state = WEIR_DRAIN_TELLING,
+		.interval_ms = interval_ms,
 		.deadline_ms = now_ms + interval_ms,
 		.patient = patient || (running && drain->patient),
 		.notified = running && drain->notified,

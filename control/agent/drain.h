@@ -29,6 +29,7 @@ enum weir_drain_state {
 
 struct weir_drain { // zeroed = NONE
 	enum weir_drain_state state;
+	uint64_t interval_ms; // as given to weir_drain_begin
 	uint64_t deadline_ms;
 	// Time of the first step at which all balancers had acknowledged the state; 0 = some
 	// balancers have not acknowledged it.
@@ -59,6 +60,8 @@ struct weir_drain { // zeroed = NONE
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
+// Returns whether a drain has begun, and is neither done nor at its deadline.
+bool weir_drain_is_running(const struct weir_drain *drain);
 
 // Set the numbers of balancers, for `notified` and for a patient drain. Call this function before
 // each call of weir_drain_step of a patient drain. known: number of balancers that probe the agent.

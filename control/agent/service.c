@@ -205,21 +205,24 @@ static json_t *status(void *context) {
 
 static void on_stop(uv_signal_t *handle, int number) {
 	struct service *service = handle->data;
-	const struct weir_drain *drain = &service->announcement.drain;
+	const uint64_t interval_ms = service->options->interval_ms;
+	const uint64_t deadline_ms = uv_now(&service->loop) + interval_ms;
+	struct weir_drain *drain = &service->announcement.drain;
 
-	if (service->announcement.final || number == SIGINT || drain->state == WEIR_DRAIN_DONE ||
-		drain->state == WEIR_DRAIN_DEADLINE) {
+	if (service->announcement.final || number == SIGINT ||
+		(drain->state == WEIR_DRAIN_DEADLINE && drain->interval_ms > 0)) {
 		weir_log_write(service->log, WEIR_LOG_INFO, "signal %d: stopping", number);
 		uv_stop(&service->loop);
 		return;
 	}
 	weir_announcement_is_final(&service->announcement);
-	if (drain->state == WEIR_DRAIN_NONE) {
-		weir_announcement_lame_duck(
-			&service->announcement, service->options->interval_ms, false, "SIGTERM");
-	} // a running drain keeps its interval
+	if (!weir_drain_is_running(drain)) { // connections may have been opened since it was done
+		weir_announcement_lame_duck(&service->announcement, interval_ms, false, "SIGTERM");
+	} else if (drain->deadline_ms > deadline_ms) {
+		drain->deadline_ms = deadline_ms;
+	}
 	sd_notifyf(0, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
-		(unsigned long long)(drain->deadline_ms - uv_now(&service->loop) + 5000) * 1000);
+		(unsigned long long)(interval_ms + 5000) * 1000);
 }
 
 // Block or unblock SIGHUP (how: SIG_BLOCK, SIG_UNBLOCK). SIGHUP is blocked while the process

@@ -207,6 +207,34 @@ def agent_stops_when_all_connections_have_ended(lab):
     assert "drain: done" in agent.tail(), agent.tail()
 
 
+@scenario
+def agent_drains_again_when_it_is_stopped_after_an_earlier_drain(lab):
+    """A drain that did not wait, or that ended before the connection was opened, does not count."""
+    for interval in ("0", "20s"):
+        agent = lab.start_agent("--port", str(PORT))
+        lab.command("lame-duck", "--interval", interval)
+        with lab.listen() as listener:
+            connection = (lab.connect(), listener.accept()[0])
+            agent.signal(signal.SIGTERM)
+            wait_for("serving", lambda: "drain: serving" in agent.tail() or not agent.alive())
+            assert agent.alive(), agent.tail()
+            finish(*connection)
+            assert agent.process.wait(5) == 0, agent.tail()
+
+
+@scenario
+def agent_stops_at_the_earlier_of_two_deadlines(lab):
+    for own, other in (("1s", "12h"), ("60s", "2s")):
+        agent = lab.start_agent("--port", str(PORT), "--interval", own)
+        with lab.listen() as listener, lab.connect(), listener.accept()[0]:
+            lab.start("lame-duck", lab.backend, lab.agent_binary, "lame-duck", "--interval", other, "--run-dir",
+                      lab.run_dir)
+            wait_for("the drain", lambda: lab.status()["drain"]["state"] == "serving")
+            agent.signal(signal.SIGTERM)
+            assert agent.process.wait(10) == 0, agent.tail()
+            assert "drain: deadline" in agent.tail(), agent.tail()
+
+
 def forged_syn(port):
     """Returns a TCP SYN in an IPv4 packet with a correct TCP checksum. No host has its source address."""
     source, target = socket.inet_aton("10.9.0.77"), socket.inet_aton(BACKEND)
@@ -258,7 +286,7 @@ def agent_stays_a_lame_duck_when_it_dies(lab):
     lab.command("ready")
     assert balancer.receive()["word"] == "ready"
     agent.kill()
-    agent = lab.start_agent()
+    agent = lab.start_agent("--interval", "0.1s")
     assert lab.balancer().ask()["word"] == "ready"
     lab.command("lame-duck", "--interval", "0")
     agent.signal(signal.SIGTERM)
