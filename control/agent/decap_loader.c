@@ -532,6 +532,7 @@ const char *weir_decap_modes_text(const struct weir_decap_modes *modes, char *bu
 int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	int ifindex = find_interface(interface, why, why_bytes), program, r;
 	struct bpf_xdp_attach_opts options = {.sz = sizeof(options)};
+	struct bpf_xdp_query_opts query = {.sz = sizeof(query)};
 	libbpf_print_fn_t before;
 
 	if (ifindex < 0) {
@@ -543,7 +544,15 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	}
 	options.old_prog_fd = program;
 	before = weir_bpf_quiet();
-	r = bpf_xdp_detach(ifindex, XDP_FLAGS_REPLACE, &options);
+	// Without a mode, the kernel would look for a native program alone if the driver has XDP.
+	r = bpf_xdp_query(ifindex, 0, &query);
+	if (!r) {
+		r = bpf_xdp_detach(ifindex,
+			XDP_FLAGS_REPLACE | (query.attach_mode == XDP_ATTACHED_SKB
+							    ? XDP_FLAGS_SKB_MODE
+							    : XDP_FLAGS_DRV_MODE),
+			&options);
+	}
 	libbpf_set_print(before);
 	if (r) {
 		snprintf(why, why_bytes, "cannot detach the decap program from %s: %s", interface,

@@ -2,11 +2,16 @@
 //
 // Tests of the decap loader on a veth, in a separate network namespace. Needs root.
 #include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
+#include <linux/if_link.h>
+#include <net/if.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "decap_loader.h"
 #include "shell.h"
@@ -163,6 +168,32 @@ TEST(decap_stats_are_those_of_the_interface, setup, teardown) {
 	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -EBUSY);
 	weir_decap_free(decap);
 	assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -ENOENT);
+}
+
+TEST(decap_removes_a_stale_program_in_both_modes, setup, teardown) {
+	static const struct {
+		enum weir_agent_mode mode;
+		uint32_t flags;
+	} cases[] = {{WEIR_AGENT_MODE_NATIVE, XDP_FLAGS_DRV_MODE},
+		{WEIR_AGENT_MODE_SKB, XDP_FLAGS_SKB_MODE}};
+	const int ifindex = (int)if_nametoindex("d0");
+	char why[256] = "";
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct weir_decap *decap = attach(cases[i].mode);
+		uint32_t id = 0;
+		int program;
+
+		assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), -EBUSY);
+		assert_non_null(strstr(why, "a running weir-agent uses it"));
+		assert_int_equal(bpf_xdp_query_id(ifindex, 0, &id), 0);
+		program = bpf_prog_get_fd_by_id(id);
+		weir_decap_free(decap);
+		assert_int_equal(bpf_xdp_attach(ifindex, program, cases[i].flags, NULL), 0);
+		close(program);
+		assert_int_equal(weir_decap_remove("d0", why, sizeof(why)), 0);
+		SHELL("! ip link show d0 | grep -q xdp");
+	}
 }
 
 TEST(decap_modes_are_those_of_the_interface, setup, teardown) {
