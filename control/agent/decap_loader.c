@@ -192,11 +192,12 @@ bool weir_decap_is_native(const struct weir_decap *decap) {
 	return decap->native;
 }
 
-bool weir_decap_is_attached(const struct weir_decap *decap) {
+bool weir_decap_is_attached(const struct weir_decap *decap, char *name) {
 	struct bpf_link_info info = {0};
 	uint32_t bytes = sizeof(info);
 
-	return bpf_obj_get_info_by_fd(decap->link, &info, &bytes) == 0 && info.xdp.ifindex != 0;
+	return bpf_obj_get_info_by_fd(decap->link, &info, &bytes) == 0 && info.xdp.ifindex != 0 &&
+	       (if_indextoname(info.xdp.ifindex, name) != NULL || errno != ENXIO);
 }
 
 // --- addresses ----------------------------------------------------------------------------
@@ -548,9 +549,9 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	r = bpf_xdp_query(ifindex, 0, &query);
 	if (!r) {
 		r = bpf_xdp_detach(ifindex,
-			XDP_FLAGS_REPLACE | (query.attach_mode == XDP_ATTACHED_SKB
-							    ? XDP_FLAGS_SKB_MODE
-							    : XDP_FLAGS_DRV_MODE),
+			XDP_FLAGS_REPLACE |
+				(query.attach_mode == XDP_ATTACHED_SKB ? XDP_FLAGS_SKB_MODE
+								       : XDP_FLAGS_DRV_MODE),
 			&options);
 	}
 	libbpf_set_print(before);

@@ -2,6 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -109,7 +110,8 @@ static void print_addresses(const char *interface, const struct address_list *li
 	fflush(stdout);
 }
 
-static int list_addresses(const struct weir_agent_options *options, struct address_list *ret) {
+static int list_addresses(
+	const struct weir_agent_options *options, const char *interface, struct address_list *ret) {
 	int count;
 
 	memset(ret, 0, sizeof(*ret)); // zeroed, because lists are compared with memcmp
@@ -119,24 +121,23 @@ static int list_addresses(const struct weir_agent_options *options, struct addre
 		ret->count = options->address_count;
 		return 0;
 	}
-	count = weir_decap_interface_addresses(
-		options->interface, ret->address, INTERFACE_ADDRESSES_MAX);
+	count = weir_decap_interface_addresses(interface, ret->address, INTERFACE_ADDRESSES_MAX);
 	ret->count = count > 0 ? (uint32_t)count : 0;
 	return count < 0 ? count : 0;
 }
 
 // Update the address map of the decap program after the addresses of the interface have changed
 // (DHCP, router advertisements).
-static int follow_addresses(const struct weir_agent_options *options, struct weir_decap *decap,
-	struct address_list *list) {
+static int follow_addresses(const struct weir_agent_options *options, const char *interface,
+	struct weir_decap *decap, struct address_list *list) {
 	static const char failed[] = "cannot update the BPF map of accepted addresses: ";
 	struct address_list now;
-	int r = list_addresses(options, &now);
+	int r = list_addresses(options, interface, &now);
 
 	if (r < 0) { // keep the addresses in the map: without them no packet is decapsulated
 		if (r != list->error) {
 			fprintf(stderr, "weir-agent: cannot list the addresses of %s: %s\n",
-				options->interface, strerror(-r));
+				interface, strerror(-r));
 		}
 		list->error = r;
 		return list->count == UINT32_MAX ? r : 0;
@@ -152,7 +153,7 @@ static int follow_addresses(const struct weir_agent_options *options, struct wei
 		return r;
 	}
 	*list = now;
-	print_addresses(options->interface, list);
+	print_addresses(interface, list);
 	return 0;
 }
 
@@ -171,13 +172,15 @@ static enum weir_agent_exit serve(const struct weir_agent_options *options,
 	const struct timespec turn = {.tv_sec = 1};
 	struct weir_decap_stats shown = {0};
 	struct address_list list = {.count = UINT32_MAX};
+	char interface[IF_NAMESIZE]; // the present name: an interface may be renamed
 	bool ready = false;
 
+	snprintf(interface, sizeof(interface), "%s", options->interface);
 	for (;;) {
-		if (!weir_decap_is_attached(decap)) {
+		if (!weir_decap_is_attached(decap, interface)) {
 			return refuse(-ENODEV, "the interface was removed");
 		}
-		if (follow_addresses(options, decap, &list)) {
+		if (follow_addresses(options, interface, decap, &list)) {
 			return WEIR_AGENT_REFUSED;
 		}
 		if (!ready) {
@@ -188,13 +191,13 @@ static enum weir_agent_exit serve(const struct weir_agent_options *options,
 			break;
 		}
 		if (options->stats) {
-			follow_stats(options->interface, decap, &shown);
+			follow_stats(interface, decap, &shown);
 		}
 	}
 	if (options->stats) {
-		follow_stats(options->interface, decap, &shown);
+		follow_stats(interface, decap, &shown);
 	}
-	printf("decap: detached from %s\n", options->interface);
+	printf("decap: detached from %s\n", interface);
 	return WEIR_AGENT_DONE;
 }
 

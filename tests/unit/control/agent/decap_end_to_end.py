@@ -342,6 +342,18 @@ def decap_follows_the_addresses_of_the_interface(lab):
     assert agent.stop() == 0
 
 
+def decap_follows_the_name_of_the_interface(lab):
+    lab.backend.ip("link", "add", "extra0", "type", "veth", "peer", "name", "extra1")
+    agent = lab.start("extra", lab.backend, lab.agent_binary, "decap", "extra0", "--stats")
+    wait_for("attached", lambda: "accepts packets" in agent.tail() or lab.died(agent))
+    lab.backend.ip("link", "set", "extra0", "name", "extra2", "up")
+    lab.backend.ip("addr", "add", "10.8.0.1/24", "dev", "extra2")
+    wait_for("its address", lambda: "decap: extra2 accepts packets to 10.8.0.1" in agent.tail())
+    assert agent.stop() == 0
+    assert "detached from extra2" in agent.tail(), agent.tail()
+    lab.backend.ip("link", "del", "extra2")
+
+
 def decap_keeps_its_addresses_after_a_failed_lookup(lab):
     """If the agent has no free descriptors, it cannot list the addresses of the interface. It then
     keeps the addresses in its map."""
@@ -468,7 +480,7 @@ def decap_hints_are_findings_of_the_doctor(lab):
 SCENARIOS = (decap_native_carries_tcp_in_all_modes, decap_skb_carries_tcp_in_all_modes,
              decap_accepts_the_modes_of_its_options, decap_ends_with_the_agent, decap_survives_the_reader_of_its_output,
              decap_refuses_strangers,
-             decap_follows_the_addresses_of_the_interface,
+             decap_follows_the_addresses_of_the_interface, decap_follows_the_name_of_the_interface,
              decap_keeps_its_addresses_after_a_failed_lookup, decap_of_one_interface_runs_once,
              agent_reports_errors, agent_ends_with_its_interface,
              decap_hints_are_findings_of_the_doctor)

@@ -108,12 +108,15 @@ TEST(decap_attach_refuses, setup, teardown) {
 	weir_decap_free(decap);
 }
 
-TEST(decap_detects_a_removed_interface, setup, teardown) {
+TEST(decap_detects_a_renamed_and_a_removed_interface, setup, teardown) {
 	struct weir_decap *decap = attach(WEIR_AGENT_MODE_ANY);
+	char name[IF_NAMESIZE] = "d0";
 
-	assert_true(weir_decap_is_attached(decap));
-	SHELL("ip link del d0");
-	assert_false(weir_decap_is_attached(decap));
+	SHELL("ip link set d0 down && ip link set d0 name d9");
+	assert_true(weir_decap_is_attached(decap, name));
+	assert_string_equal(name, "d9");
+	SHELL("ip link del d9");
+	assert_false(weir_decap_is_attached(decap, name));
 	weir_decap_free(decap);
 }
 
