@@ -5,11 +5,11 @@
 #include <string.h>
 #include <systemd/sd-daemon.h>
 
+#include "clocks.h"
 #include "plural.h"
 #include "saved_state.h"
 
 #define NOTICE_TURN_MS 10
-#define DRAIN_TURN_MS 100
 
 // --- announced state ----------------------------------------------------------------------
 
@@ -76,6 +76,7 @@ static void on_drain(uv_timer_t *timer) {
 	enum weir_drain_state before = announcement->drain.state, state;
 	uint32_t pending =
 		weir_balancers_unacknowledged(params->balancers, announcement->word_serial);
+	const uint64_t start_ns = weir_thread_cpu_ns();
 	uint32_t open, half_open;
 
 	params->connections(params->context, &open, &half_open);
@@ -86,10 +87,15 @@ static void on_drain(uv_timer_t *timer) {
 	if (state != before) {
 		log_drain(announcement);
 	}
-	if (state == WEIR_DRAIN_DONE || state == WEIR_DRAIN_DEADLINE) {
-		uv_timer_stop(timer);
+	if (!weir_drain_is_running(&announcement->drain)) {
 		params->drained(params->context);
+		return;
 	}
+	uv_update_time(timer->loop);
+	uv_timer_start(timer, on_drain,
+		weir_drain_pause_ms(
+			&announcement->drain, uv_now(timer->loop), weir_thread_cpu_ns() - start_ns),
+		0);
 }
 
 void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_t interval_ms,
@@ -97,7 +103,7 @@ void weir_announcement_lame_duck(struct weir_announcement *announcement, uint64_
 	announce(announcement, WEIR_HEALTH_WORD_LAME_DUCK, why);
 	weir_drain_begin(
 		&announcement->drain, uv_now(announcement->drain_turn.loop), interval_ms, patient);
-	uv_timer_start(&announcement->drain_turn, on_drain, 0, DRAIN_TURN_MS);
+	uv_timer_start(&announcement->drain_turn, on_drain, 0, 0);
 }
 
 void weir_announcement_ready(struct weir_announcement *announcement, const char *why) {

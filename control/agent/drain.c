@@ -5,6 +5,9 @@
 
 #include "plural.h"
 
+#define PAUSE_LEAST_MS 100
+#define PAUSE_MOST_MS 1000
+
 bool weir_drain_is_running(const struct weir_drain *drain) {
 	return drain->state == WEIR_DRAIN_TELLING || drain->state == WEIR_DRAIN_SERVING;
 }
@@ -68,6 +71,18 @@ enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms,
 		drain->state = pending > 0 ? WEIR_DRAIN_TELLING : WEIR_DRAIN_SERVING;
 	}
 	return drain->state;
+}
+
+static uint64_t least(uint64_t a, uint64_t b) {
+	return a < b ? a : b;
+}
+
+uint64_t weir_drain_pause_ms(const struct weir_drain *drain, uint64_t now_ms, uint64_t step_ns) {
+	const uint64_t left_ms = drain->deadline_ms > now_ms ? drain->deadline_ms - now_ms : 0;
+	const uint64_t cost_ms = step_ns / 1000000 * 10; // a tenth of a CPU
+
+	return least(
+		left_ms, cost_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : least(cost_ms, PAUSE_MOST_MS));
 }
 
 const char *weir_drain_state_name(enum weir_drain_state state) {

@@ -73,6 +73,11 @@ void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_
 enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms, uint32_t pending,
 	uint32_t open, uint32_t half_open);
 
+// Returns the time until the next step: 100 ms; up to 1 s after an expensive step, so that steps
+// use little CPU time; and never beyond the deadline. step_ns: CPU time of the last step, including
+// counting the connections.
+uint64_t weir_drain_pause_ms(const struct weir_drain *drain, uint64_t now_ms, uint64_t step_ns);
+
 const char *weir_drain_state_name(enum weir_drain_state state);
 
 // Write a number of connections as text. connections: UINT32_MAX = unknown. Returns text.

@@ -24,7 +24,6 @@
 
 #define REPLY_MS 200 // maximum wait for a reply from the agent
 #define RETRY_MS 1000 // time between two attempts to announce a state
-#define STEP_MS 100 // time between two steps of a drain
 // Maximum wait for an agent that answered earlier, and may be restarting.
 #define PATIENCE_MS 2000
 // While draining, the stop timeout of systemd is extended to the maximum duration of the drain plus
@@ -183,9 +182,9 @@ static void drain_step(struct exec *exec) {
 	enum weir_drain_state state;
 	uint32_t open, half_open;
 	char reason[160], connections[WEIR_DRAIN_COUNT_BYTES];
+	const uint64_t start_ns = weir_thread_cpu_ns();
 	int r = announce(exec);
 
-	exec->next_ms = weir_monotonic_ms() + STEP_MS;
 	if (r && !delayed &&
 		(exec->reply_ms == 0 || weir_monotonic_ms() - since_ms >= PATIENCE_MS)) {
 		stop_server(exec, "cannot announce the drain through weir-agent run");
@@ -193,6 +192,9 @@ static void drain_step(struct exec *exec) {
 	}
 	count_connections(exec, &open, &half_open);
 	state = weir_drain_step(&exec->drain, weir_monotonic_ms(), pending(exec), open, half_open);
+	exec->next_ms = weir_monotonic_ms();
+	exec->next_ms +=
+		weir_drain_pause_ms(&exec->drain, exec->next_ms, weir_thread_cpu_ns() - start_ns);
 	if ((state == WEIR_DRAIN_DONE && !delayed) ||
 		weir_monotonic_ms() >= exec->drain.deadline_ms) {
 		snprintf(reason, sizeof(reason), "%s, acknowledged by %u of %u balancer%s, %s left",

@@ -237,3 +237,16 @@ TEST(drain_ends_at_its_deadline) {
 	weir_drain_end(&drain);
 	assert_int_equal(weir_drain_step(&drain, 9000, 0, 0, 0), WEIR_DRAIN_NONE);
 }
+
+// With many connections, counting them takes long.
+TEST(drain_pauses_longer_after_an_expensive_step) {
+	const uint64_t ms = 1000000;
+	struct weir_drain drain = {0};
+
+	weir_drain_begin(&drain, 1000, 5000, false);
+	assert_int_equal(weir_drain_pause_ms(&drain, 1000, 5 * ms), 100);
+	assert_int_equal(weir_drain_pause_ms(&drain, 1000, 50 * ms), 500);
+	assert_int_equal(weir_drain_pause_ms(&drain, 1000, 500 * ms), 1000);
+	assert_int_equal(weir_drain_pause_ms(&drain, 5990, 500 * ms), 10);
+	assert_int_equal(weir_drain_pause_ms(&drain, 6001, 500 * ms), 0);
+}
