@@ -9,7 +9,6 @@
 
 #include "orca.h"
 
-#define TIMEOUT_MS 1000
 #define STATE_BYTES 160
 
 // A request to the application and its response. While `busy` is true, a thread of libuv's pool
@@ -145,7 +144,7 @@ static int set_options(struct weir_orca_poll *poll) {
 	curl_easy_setopt(response->easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(response->easy, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(response->easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(response->easy, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
+	curl_easy_setopt(response->easy, CURLOPT_TIMEOUT_MS, (long)WEIR_ORCA_POLL_TIMEOUT_MS);
 	curl_easy_setopt(response->easy, CURLOPT_WRITEFUNCTION, take_body);
 	curl_easy_setopt(response->easy, CURLOPT_WRITEDATA, response);
 	curl_easy_setopt(response->easy, CURLOPT_HEADERFUNCTION, take_header);

@@ -15,6 +15,8 @@
 
 struct weir_orca_poll;
 
+#define WEIR_ORCA_POLL_TIMEOUT_MS 1000 // maximum duration of a request
+
 typedef void (*weir_orca_take)(void *context, const struct weir_report *report);
 
 struct weir_orca_poll_params {

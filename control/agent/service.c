@@ -30,7 +30,8 @@
 #include "warm_up.h"
 
 #define WHY_BYTES 320
-// the application's report expires after this number of intervals (--orca-interval)
+// The application's report expires after this number of intervals (--orca-interval) and the maximum
+// duration of a request.
 #define APPLICATION_INTERVALS 4
 
 struct service {
@@ -486,7 +487,8 @@ static int init(struct service *service) {
 		.port_count = options->port_count,
 		.cpu = &service->cpu,
 		.max_active_flows = options->max_active_flows,
-		.application_ms = options->orca_interval_ms * APPLICATION_INTERVALS,
+		.application_ms = options->orca_interval_ms * APPLICATION_INTERVALS +
+				  WEIR_ORCA_POLL_TIMEOUT_MS,
 	};
 	int r;
 

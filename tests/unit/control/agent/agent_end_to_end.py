@@ -414,9 +414,10 @@ def agent_reports_a_missing_cgroup(lab):
 # --- ORCA ---------------------------------------------------------------------------------------
 
 class Application(http.server.BaseHTTPRequestHandler):
-    body, headers_too = b"{}", {}
+    body, headers_too, delay = b"{}", {}, 0
 
     def do_GET(self):
+        time.sleep(self.delay)
         self.send_response(200)
         for name, value in self.headers_too.items():
             self.send_header(name, value)
@@ -446,7 +447,13 @@ def agent_prefers_values_of_the_application(lab):
         wait_for("measured again", lambda: balancer.ask()["requests_milli_per_s"] == 0)
         Application.headers_too = {"endpoint-load-metrics": "TEXT rps_fractional=7"}
         wait_for("the header", lambda: balancer.ask()["requests_milli_per_s"] == 7000)
+        Application.delay = 0.7  # longer than four intervals
+        time.sleep(1)
+        for _ in range(20):
+            assert balancer.ask()["requests_milli_per_s"] == 7000
+            time.sleep(0.1)
     finally:
+        Application.headers_too, Application.delay = {}, 0
         server.shutdown()
         server.server_close()
     assert agent.alive()
