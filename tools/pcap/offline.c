@@ -148,8 +148,8 @@ static int create_segment(struct weir_offline *offline) {
 	return r < 0 ? r : weir_segment_attach_own(offline->segment, &offline->control);
 }
 
-static void resolve(struct weir_offline *offline, uint16_t id) {
-	const struct weir_config_port *port = &offline->config->ports[offline->out_port];
+static void resolve(
+	struct weir_offline *offline, const struct weir_config_port *port, uint16_t id) {
 	struct weir_next_hop hop = {
 		.resolved = true,
 		.on_link = !port->has_gateway_mac,
@@ -158,7 +158,7 @@ static void resolve(struct weir_offline *offline, uint16_t id) {
 	};
 	struct weir_backend_state state;
 
-	if (weir_tables_backend(offline->tables, id, &state) < 0 || state.resolved) {
+	if (weir_tables_backend(offline->tables, id, &state) < 0) {
 		return;
 	}
 	if (port->has_gateway_mac) {
@@ -181,7 +181,7 @@ static int apply(struct weir_offline *offline, const struct weir_config *config,
 	int r = weir_tables_apply(offline->tables, config, why, why_bytes);
 
 	for (uint32_t id = 0; r == 0 && id < weir_tables_backend_ids(offline->tables); id++) {
-		resolve(offline, (uint16_t)id);
+		resolve(offline, &config->ports[offline->out_port], (uint16_t)id);
 	}
 	return r;
 }

@@ -46,6 +46,16 @@ static struct weir_pcap_change make_change(
 	return change;
 }
 
+// A reload before packet 2. file: gets the name of a file with this content, which exists until fd
+// is closed; has 64 bytes.
+static struct weir_pcap_change make_reload(const char *json, int *fd, char *file) {
+	*fd = memfd_create("config", 0);
+	assert_int_equal(write(*fd, json, strlen(json)), strlen(json));
+	snprintf(file, 64, "/proc/self/fd/%d", *fd);
+	return (struct weir_pcap_change){
+		.kind = WEIR_PCAP_RELOAD, .packet = 2, .file = file, .file_bytes = strlen(file)};
+}
+
 TEST_GROUP(lab_start);
 
 TEST(flow_is_forwarded_and_stays) {
@@ -316,17 +326,45 @@ TEST(reload_keeps_a_backend_without_next_hop_down) {
 	struct lab lab = {.config = lab_config_of(json)};
 	struct weir_backend_state backend;
 	char file[64], why[256] = "";
-	int fd = memfd_create("config", 0);
+	int fd;
 
-	assert_int_equal(write(fd, json, strlen(json)), strlen(json));
-	snprintf(file, sizeof(file), "/proc/self/fd/%d", fd);
-	options.change[1] = (struct weir_pcap_change){
-		.kind = WEIR_PCAP_RELOAD, .packet = 2, .file = file, .file_bytes = strlen(file)};
+	options.change[1] = make_reload(json, &fd, file);
 	assert_int_equal(
 		weir_offline_create(lab.config, &options, &lab.offline, why, sizeof(why)), 0);
 	assert_int_equal(weir_offline_change(lab.offline, 2, why, sizeof(why)), 0);
 	assert_int_equal(weir_tables_backend(weir_offline_tables(lab.offline), 0, &backend), 0);
 	assert_int_equal(backend.health, WEIR_HEALTH_REFUSING);
+	close_lab(&lab);
+	close(fd);
+}
+
+TEST(reload_changes_the_next_hop_and_the_outer_source) {
+#define CONFIG(port) \
+	("{\"instance\": {\"name\": \"lb-0\"}, \"flow_table\": {\"flows_per_worker\": " \
+	 "4096}, \"ports\": [{\"name\": \"wan\", \"device\": " \
+	 "\"net_null0\", " port "}], \"services\": [{\"name\": \"web\", \"binds\": [{" \
+	 "\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", \"port\": 80}], " \
+	 "\"backends\": [{\"name\": \"a\", \"address\": \"10.0.0.11\"}]}]}")
+	static const char *const after =
+		CONFIG("\"gateway_mac\": \"02:11:22:33:44:66\", \"source_ipv4\": \"10.0.0.2\"");
+	struct weir_pcap_options options = {.changes = 1};
+	struct weir_capture_frame frame = lab_tcp(4001, 80, SYN, 0);
+	struct weir_offline_result result;
+	char file[64], why[256] = "";
+	int fd;
+	struct lab lab = {.config = lab_config_of(CONFIG("\"gateway_mac\": \"02:11:22:33:44:55\", "
+							 "\"source_ipv4\": \"10.0.0.1\""))};
+
+	options.change[0] = make_reload(after, &fd, file);
+	assert_int_equal(
+		weir_offline_create(lab.config, &options, &lab.offline, why, sizeof(why)), 0);
+	result = process(&lab, &frame);
+	assert_memory_equal(result.sent.data, ((uint8_t[6]){2, 0x11, 0x22, 0x33, 0x44, 0x55}), 6);
+	assert_memory_equal(result.sent.data + 26, ((uint8_t[4]){10, 0, 0, 1}), 4);
+	assert_int_equal(weir_offline_change(lab.offline, 2, why, sizeof(why)), 0);
+	result = process(&lab, &frame);
+	assert_memory_equal(result.sent.data, ((uint8_t[6]){2, 0x11, 0x22, 0x33, 0x44, 0x66}), 6);
+	assert_memory_equal(result.sent.data + 26, ((uint8_t[4]){10, 0, 0, 2}), 4);
 	close_lab(&lab);
 	close(fd);
 }
