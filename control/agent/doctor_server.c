@@ -16,7 +16,6 @@
 #include "listeners.h"
 #include "local_socket.h"
 #include "plural.h"
-#include "privileges.h"
 #include "processes.h"
 #include "saved_state.h"
 #include "status.h"
@@ -31,15 +30,11 @@
 
 void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	const char *file = doctor->options->key_file;
-	struct weir_run_as run_as = {.uid = geteuid()};
 	struct weir_agent_keys keys = {0};
 	char why[256] = "";
-	int r;
+	int r = weir_agent_crypto_start();
 
-	(void)weir_privileges_resolve(NULL, NULL, NULL, &run_as, why, sizeof(why));
-	why[0] = '\0';
-	r = weir_agent_crypto_start();
-	r = r ? r : weir_agent_keys_read(file, run_as.uid, &keys, why, sizeof(why));
+	r = r ? r : weir_agent_keys_read(file, geteuid(), &keys, why, sizeof(why));
 	weir_agent_keys_wipe(&keys);
 	if (r == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, file, "is valid");

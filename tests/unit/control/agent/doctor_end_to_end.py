@@ -232,6 +232,20 @@ def doctor_finds_vips_that_are_announced(lab):
         ip("addr", "del", f"{vip}/{128 if ':' in vip else 32}", "dev", "lo")
 
 
+def doctor_refuses_keys_that_root_without_capabilities_cannot_read(lab):
+    """The unit starts weir-agent as root without CAP_DAC_READ_SEARCH."""
+    keys = os.path.join(lab.dir.name, "agent.keys")
+    with open(keys, "w", encoding="ascii") as file:
+        file.write("1 " + "5a" * 32 + "\n")
+    os.chmod(keys, 0o640)
+    os.chown(keys, 0, 65534)
+    lab.expect("key-file", ("ok", "is valid"), options=("--key-file", keys))
+    os.chown(keys, 65534, 65534)
+    found = lab.expect("key-file", ("fault", "owned by user 65534; the owner must be root"),
+                       options=("--key-file", keys))
+    assert found[0][3] == f"chown root {keys} && chmod 0640 {keys}", found
+
+
 def doctor_knows_the_headers_of_each_mode(lab):
     ip = lab.backend.ip
     for mode, outer in (("l2", 0), ("ipip", 40), ("gue", 52), ("gre", 48)):
@@ -252,7 +266,7 @@ def doctor_knows_the_headers_of_each_mode(lab):
 SCENARIOS = (doctor_shows_the_modes_of_decap, doctor_names_refused_sources, doctor_of_l2_needs_no_decapsulation,
              doctor_shows_the_modes_of_tunnel_devices, doctor_without_privileges_does_not_check_decap,
              doctor_checks_the_filter_of_each_tunnel_device, doctor_finds_vips_that_are_announced,
-             doctor_knows_the_headers_of_each_mode)
+             doctor_refuses_keys_that_root_without_capabilities_cannot_read, doctor_knows_the_headers_of_each_mode)
 
 
 def main(agent):
