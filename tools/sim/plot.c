@@ -433,16 +433,14 @@ static int draw_one(const char *directory, const char *format, struct drawing *d
 int weir_sim_plots_draw(const char *directory, const char *format, const struct weir_sim_file *file,
 	const struct weir_sim_results *results, char *why, size_t why_bytes) {
 	struct drawing d = {.file = file, .results = results};
-	bool missing = false;
+	char ignored[256];
+	int first = 0;
 
 	for (uint32_t i = 0; i < file->plot_count; i++) {
-		int r = draw_one(directory, format, &d, &file->plot[i], !missing, why, why_bytes);
+		int r = draw_one(directory, format, &d, &file->plot[i], first != -ENOENT,
+			first == 0 ? why : ignored, first == 0 ? why_bytes : sizeof(ignored));
 
-		if (r == -ENOENT && !missing) {
-			missing = true; // continue with the other scripts
-		} else if (r < 0) {
-			return r;
-		}
+		first = first == 0 ? r : first;
 	}
-	return missing ? -ENOENT : 0;
+	return first;
 }

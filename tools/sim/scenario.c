@@ -214,6 +214,36 @@ static void read_variants(
 	}
 }
 
+static bool have_equal_windows(const struct weir_sim_file *file) {
+	for (uint32_t v = 1; v < file->variant_count; v++) {
+		if (file->variant[v].window_count != file->variant[0].window_count) {
+			return false;
+		}
+	}
+	return true;
+}
+
+// The variants have been read without an error.
+static void check_plots(struct weir_json_reader *reader, const struct weir_sim_file *file) {
+	const struct weir_json_place root = {0}, plots = weir_json_place_member(&root, "plots");
+
+	for (uint32_t i = 0; i < file->plot_count; i++) {
+		const struct weir_json_place at = weir_json_place_element(&plots, i);
+
+		for (uint32_t k = 0; k < i; k++) {
+			if (file->plot[k].kind == file->plot[i].kind) {
+				weir_json_error_at(reader, &at, "plot",
+					"another plot has this kind, so both would have the same "
+					"file name");
+			}
+		}
+		if (file->plot[i].kind == WEIR_SIM_PLOT_CHURN && !have_equal_windows(file)) {
+			weir_json_error(
+				reader, &at, "needs the same number of windows in each variant");
+		}
+	}
+}
+
 static int read_root(struct weir_json_reader *reader, json_t *root, struct weir_sim_file *file) {
 	struct weir_json_place at = {0};
 
@@ -225,6 +255,9 @@ static int read_root(struct weir_json_reader *reader, json_t *root, struct weir_
 	read_variants(reader, root, file);
 	if (reader->out_of_memory) {
 		return -ENOMEM;
+	}
+	if (reader->errors->count == 0) {
+		check_plots(reader, file);
 	}
 	return reader->errors->count > 0 ? -EINVAL : 0;
 }

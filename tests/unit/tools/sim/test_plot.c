@@ -2,6 +2,7 @@
 #include "plot.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +100,26 @@ TEST(plot_of_used_cpu_has_the_wasted_part) {
 	assert_true(lines > 1 && last < first);
 	assert_non_null(strstr(script, "title \"wasted\""));
 	free(script);
+	lab_output_free(&output);
+}
+
+// A logarithmic axis without data makes gnuplot fail.
+TEST(plot_that_fails_does_not_stop_the_others) {
+	struct lab_output output;
+	char why[512] = "", *picture;
+
+	lab_output_make(&output);
+	for (uint32_t i = 0; i < output.results->count; i++) {
+		output.results->result[i]->sample[0].p99_ms = NAN;
+		output.results->result[i]->sample[1].p99_ms = NAN;
+	}
+	assert_int_equal(weir_sim_plots_draw(output.directory, "svg", output.file, output.results,
+				 why, sizeof(why)),
+		-EIO);
+	assert_non_null(strstr(why, "made-latency.gp"));
+	picture = lab_output_read(&output, "made-moves.svg"); // the last plot
+	assert_non_null(picture);
+	free(picture);
 	lab_output_free(&output);
 }
 
