@@ -103,9 +103,25 @@ static ssize_t receive(int fd, char *text, struct ucred *ret_sender) {
 	return n;
 }
 
+// Returns the last state in a message, NONE if there is none. Skips lines that it cannot read, as
+// systemd does.
+static enum weir_health_word find_word(const char *message) {
+	enum weir_health_word found = WEIR_HEALTH_WORD_NONE, word;
+
+	while (*message != '\0') {
+		size_t bytes = strcspn(message, "\n");
+
+		if (weir_word_lines_read(message, bytes, &word) == 0 &&
+			word != WEIR_HEALTH_WORD_NONE) {
+			found = word;
+		}
+		message += bytes + (message[bytes] == '\n');
+	}
+	return found;
+}
+
 enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid_t server) {
 	char text[WEIR_EXEC_MESSAGE_BYTES], kept[WEIR_EXEC_MESSAGE_BYTES];
-	enum weir_health_word word = WEIR_HEALTH_WORD_NONE;
 	struct ucred sender;
 	ssize_t n = receive(notify->fd, text, &sender);
 
@@ -115,5 +131,5 @@ enum weir_health_word weir_exec_notify_take(struct weir_exec_notify *notify, pid
 	if (weir_exec_notify_filter(text, kept)[0] != '\0') {
 		sd_notify(0, kept);
 	}
-	return weir_word_lines_read(text, strlen(text), &word) == 0 ? word : WEIR_HEALTH_WORD_NONE;
+	return find_word(text);
 }

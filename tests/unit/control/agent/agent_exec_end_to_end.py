@@ -272,8 +272,8 @@ def exec_passes_notifications_on(lab):
             server.write("notify STATUS=loaded")
             assert outer.recv(999) == b"STATUS=loaded", "a message of another user was forwarded"
             assert balancer.ask()["ports"] == STARTING
-            server.write("notify READY=1|MAINPID=1|STATUS=up")
-            assert outer.recv(999) == b"READY=1\nSTATUS=up"
+            server.write("notify READY=1|MAINPID=1|STATUS=up|x-own=2|other")  # as systemd, skips unknown lines
+            assert outer.recv(999) == b"READY=1\nSTATUS=up\nx-own=2\nother"
             assert notice(balancer)["ports"] == {}
             server.write("notify STOPPING=1")
             assert outer.recv(999) == b"STOPPING=1"
