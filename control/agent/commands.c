@@ -7,11 +7,12 @@
 #define INTERVAL_MAX_MS (24 * 3600 * 1000LL)
 
 static json_t *lame_duck(const struct weir_commands *commands, const json_t *request) {
-	json_int_t interval_ms = json_integer_value(json_object_get(request, "interval_ms"));
+	const json_t *interval = json_object_get(request, "interval_ms");
+	json_int_t interval_ms = json_integer_value(interval);
 
-	if (interval_ms < 0 || interval_ms > INTERVAL_MAX_MS) {
+	if (!json_is_integer(interval) || interval_ms < 0 || interval_ms > INTERVAL_MAX_MS) {
 		return json_pack(
-			"{s:s}", "error", "interval_ms is out of range; use 0 to 86400000");
+			"{s:s}", "error", "interval_ms must be an integer from 0 to 86400000");
 	}
 	if (commands->announcement->final) {
 		return json_pack("{s:s}", "error", "the agent is stopping and already draining");

@@ -107,9 +107,13 @@ TEST(command_with_a_bad_interval_or_name_is_refused) {
 	struct fixture *f = *state;
 
 	assert_refused(f, "{\"command\": \"lame-duck\", \"interval_ms\": -1}",
-		"interval_ms is out of range; use 0 to 86400000");
+		"interval_ms must be an integer from 0 to 86400000");
 	assert_refused(f, "{\"command\": \"lame-duck\", \"interval_ms\": 86400001}",
-		"interval_ms is out of range; use 0 to 86400000");
+		"interval_ms must be an integer from 0 to 86400000");
+	assert_refused(f, "{\"command\": \"lame-duck\", \"interval_ms\": \"30000\"}",
+		"interval_ms must be an integer from 0 to 86400000");
+	assert_refused(f, "{\"command\": \"lame-duck\"}",
+		"interval_ms must be an integer from 0 to 86400000");
 	assert_refused(f, "{\"command\": \"sleep\"}", "unknown command");
 	assert_refused(f, "{}", "unknown command");
 }
