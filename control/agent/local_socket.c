@@ -54,16 +54,6 @@ static void close_client(struct weir_local_client *client) {
 	uv_close((uv_handle_t *)&client->poll, free_client);
 }
 
-// Returns an unused client slot, or NULL.
-static struct weir_local_client **find_place(struct weir_local_socket *local) {
-	for (int i = 0; i < WEIR_LOCAL_SOCKET_CLIENTS; i++) {
-		if (local->client[i] == NULL) {
-			return &local->client[i];
-		}
-	}
-	return NULL;
-}
-
 // Returns whether the client still waits for the reply. A client that no longer waits has already
 // reported an error to its user; its request must not be executed.
 static bool waits(const struct weir_local_client *client) {
@@ -99,14 +89,18 @@ static void on_request(uv_poll_t *poll, int status, int events) {
 static void on_connection(uv_poll_t *poll, int status, int events) {
 	struct weir_local_socket *local = poll->data;
 	int fd = accept4(local->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-	struct weir_local_client **place = find_place(local), *client;
+	struct weir_local_client **place, *client;
 
 	(void)status;
 	(void)events;
 	if (fd < 0) {
 		return;
 	}
-	client = place != NULL ? calloc(1, sizeof(*client)) : NULL;
+	place = &local->client[local->next++ % WEIR_LOCAL_SOCKET_CLIENTS];
+	if (*place != NULL) { // the oldest client, which has sent no request
+		close_client(*place);
+	}
+	client = calloc(1, sizeof(*client));
 	if (client == NULL || uv_poll_init(poll->loop, &client->poll, fd)) {
 		free(client);
 		close(fd);

@@ -13,7 +13,9 @@
 #include "log.h"
 
 #define WEIR_LOCAL_SOCKET "agent.sock" // name of the socket in the run directory
-#define WEIR_LOCAL_SOCKET_CLIENTS 16 // maximum number of clients at the same time
+// Maximum number of clients at the same time. A further one takes the place of the oldest, because
+// a client that has sent its request is answered at once.
+#define WEIR_LOCAL_SOCKET_CLIENTS 16
 
 struct weir_local_client;
 
@@ -23,6 +25,7 @@ struct weir_local_socket {
 	void *context;
 	int fd;
 	struct weir_local_client *client[WEIR_LOCAL_SOCKET_CLIENTS];
+	uint32_t next; // index of the next client, modulo the number of clients
 	uv_poll_t poll;
 };
 
