@@ -152,12 +152,13 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 			"advertise a smaller MSS: raise the MTU on the whole path, or lower the "
 			"MSS",
 			mtu, room, family);
-		// The command repeats the whole line of the route, because the metric identifies
-		// the route. The word "expires" and its value are removed, because "ip route
-		// change" does not accept them.
+		// The command repeats the whole route, because the metric identifies it. advmss is
+		// in front of the next hops, if there are several. "ip route change" does not
+		// accept "expires" and its value.
 		weir_findings_cure(&doctor->findings,
-			"%s route change $(%s route show default | head -n 1%s) advmss %u", ip, ip,
-			four ? "" : " | sed 's/ expires [^ ]*//'", mss);
+			"%s route change advmss %u $(%s -o route show default | head -n 1 | "
+			"sed -E 's/ (advmss|expires) [^ ]*//g; s/\\\\//g')",
+			ip, mss, ip);
 	}
 }
 

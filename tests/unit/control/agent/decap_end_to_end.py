@@ -453,6 +453,13 @@ def decap_hints_are_findings_of_the_doctor(lab):
     ip("route", "change", "default", "via", BALANCER[4], "metric", "100", "advmss", "1421")
     ip("-6", "route", "change", "default", "via", BALANCER[6], "expires", "600")
     expect_hints(lab, f"eth0: {small}the default route", f"eth0 IPv6: {small}the IPv6 default route")
+    for option, metric, two in (("-4", "100", ("10.9.0.1", "10.9.0.3")),
+                                ("-6", "1024", ("2001:db8:9::1", "2001:db8:9::3"))):
+        nexthops = [word for each in two for word in ("nexthop", "via", each, "dev", "eth0")]
+        ip(option, "route", "del", "default")
+        ip(option, "route", "add", "default", "metric", metric, "advmss", "1421", *nexthops)
+    expect_hints(lab, f"eth0: {small}the default route", f"eth0 IPv6: {small}the IPv6 default route")
+    assert ip("route", "show", "default").count("nexthop") == 2
 
     ip("-6", "route", "del", "default")
     ip("addr", "del", *vips[1])
