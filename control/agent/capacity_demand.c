@@ -67,10 +67,12 @@ static void set_speed(const struct weir_capacity_demand *demand, bool pending) {
 }
 
 static void fail(struct weir_capacity_demand *demand, int error) {
+	const bool cached = demand->gcu > 0; // read by weir_capacity_demand_reload meanwhile
+
 	weir_log_write(demand->log, WEIR_LOG_WARN,
-		"cannot measure the speed of the CPUs: %s; reporting the CPU frequency instead",
-		strerror(-error));
-	demand->state = WEIR_CAPACITY_FAILED;
+		"cannot measure the speed of the CPUs: %s; reporting the %s instead",
+		strerror(-error), cached ? "speed measured earlier" : "CPU frequency");
+	demand->state = cached ? WEIR_CAPACITY_CACHED : WEIR_CAPACITY_FAILED;
 	set_speed(demand, false);
 }
 

@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "capacity.h"
 #include "capacity_cache.h"
+#include "capacity_demand.h"
 #include "capacity_loop.h"
 #include "put_file.h"
 #include "shell.h"
@@ -258,4 +260,27 @@ TEST(capacity_cache_survives_damage) {
 		}
 		text[i] = GOOD[i];
 	}
+}
+
+// The cache was read while the measurement, which then failed, was running.
+TEST(capacity_failure_leaves_the_cached_speed_in_use) {
+	struct weir_log log = {.fd = -1};
+	struct weir_capacity_demand demand;
+	struct weir_load load = {0};
+	struct rlimit before, none;
+
+	weir_capacity_demand_start(&log, &load, -1, &demand);
+	assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+	none = (struct rlimit){.rlim_max = before.rlim_max};
+	for (int i = 0; i < 2; i++) {
+		demand.state = WEIR_CAPACITY_UNKNOWN;
+		demand.gcu = i * 2.5;
+		assert_return_code(setrlimit(RLIMIT_NOFILE, &none), errno);
+		weir_capacity_demand_set(&demand, NULL, WEIR_REPORT(GCU), 0);
+		assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+		assert_int_equal(
+			demand.state, i == 0 ? WEIR_CAPACITY_FAILED : WEIR_CAPACITY_CACHED);
+		assert_true(load.speed.gcu == demand.gcu && !load.speed.pending);
+	}
+	weir_capacity_demand_stop(&demand);
 }
