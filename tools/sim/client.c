@@ -76,8 +76,11 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 }
 
 // Finds a free slot for a backend without a slot. *from: the slot at which the search starts; set
-// to the slot after the found slot. Returns WEIR_SIM_NONE if out of memory.
+// to the slot after the found slot. Returns WEIR_SIM_NONE if out of memory, or of slots: their
+// indices have 16 bits.
 static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
+	uint32_t count;
+
 	for (; *from < client->slot_count; (*from)++) {
 		struct weir_sim_slot *slot = &client->slot[*from];
 
@@ -93,7 +96,9 @@ static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 			return (*from)++;
 		}
 	}
-	if (grow(client, client->slot_count + client->slot_count / 4 + 1) < 0) {
+	count = client->slot_count + client->slot_count / 4 + 1;
+	if (client->slot_count >= UINT16_MAX ||
+		grow(client, count < UINT16_MAX ? count : UINT16_MAX) < 0) {
 		return WEIR_SIM_NONE;
 	}
 	return (*from)++;
