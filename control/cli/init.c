@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -116,17 +115,21 @@ static uint32_t read_mtu(const char *interface) {
 	return mtu < MTU_LEAST ? MTU_LEAST : mtu > MTU_MOST ? MTU_MOST : (uint32_t)mtu;
 }
 
-// Returns a CPU that this process may use, if possible not CPU 0, which serves most interrupts.
-static uint32_t choose_core(void) {
-	cpu_set_t set;
-	uint32_t core = 1;
+uint32_t weir_init_core(const char *online) {
+	unsigned int core;
 
-	CPU_ZERO(&set);
-	(void)sched_getaffinity(0, sizeof(set), &set);
-	while (core < CPU_SETSIZE && !CPU_ISSET(core, &set)) {
-		core++;
+	if (online == NULL || strncmp(online, "0-", 2) == 0) {
+		return 1;
 	}
-	return core < CPU_SETSIZE ? core : 0;
+	return sscanf(online, "0,%u", &core) == 1 || sscanf(online, "%u", &core) == 1 ? core : 0;
+}
+
+static uint32_t choose_core(void) {
+	char *online = read_table("/sys/devices/system/cpu/online");
+	uint32_t core = weir_init_core(online);
+
+	free(online);
+	return core;
 }
 
 // Choose the values for this machine. Returns 0 or negative errno.

@@ -16,3 +16,8 @@ int weir_init_run(struct weir_cli *cli, const struct weir_cli_command *command);
 #define WEIR_INIT_INTERFACE_BYTES 16
 bool weir_init_interface(
 	const char *route, const char *ipv6_route, char interface[WEIR_INIT_INTERFACE_BYTES]);
+
+// Returns the lowest CPU that is online, but CPU 0, which serves most interrupts, only if there is
+// no other. online: contents of /sys/devices/system/cpu/online, such as "0-3" or "0,2-5"; NULL =
+// unknown: CPU 1.
+uint32_t weir_init_core(const char *online);

@@ -124,15 +124,20 @@ static void include(struct reader *reader, const char *pattern, bool needed) {
 		int r;
 
 		reader->place = place;
-		if (reader->opened == FILES_MAX || reader->looks++ >= LOOKS_MAX) {
-			COMPLAIN(reader, "the limit of %d included files is exceeded", FILES_MAX);
+		if (reader->looks++ >= LOOKS_MAX) {
+			COMPLAIN(reader,
+				"the limit of %d include statements and included files is "
+				"exceeded",
+				LOOKS_MAX);
 			break;
 		}
 		r = files->open(files->context, place.file, pattern, n, &name, &text, &bytes);
 		if (r == 0 && bytes > BYTES_MAX - reader->included_bytes) {
 			r = -EFBIG;
 		}
-		if (r == 0) {
+		if (r == 0 && reader->opened == FILES_MAX) {
+			COMPLAIN(reader, "the limit of %d included files is exceeded", FILES_MAX);
+		} else if (r == 0) {
 			reader->opened++;
 			reader->included_bytes += bytes;
 			read_text(reader, keep(reader, name, strlen(name)), text, bytes);

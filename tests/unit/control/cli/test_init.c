@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tests weirctl config init.
-#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -63,27 +62,12 @@ static uint64_t seed_of(const char *file) {
 	return seed;
 }
 
-TEST(init_uses_a_cpu_that_is_allowed) {
-	struct lab *lab = *state;
-	struct weir_config_errors errors;
-	struct weir_config *config;
-	struct outcome outcome;
-	cpu_set_t before, only0;
-
-	CPU_ZERO(&only0);
-	CPU_SET(0, &only0);
-	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
-	if (sched_setaffinity(0, sizeof(only0), &only0) < 0) {
-		return; // CPU 0 is not allowed
-	}
-	outcome = RUN("/nonexistent", "config", "init", lab->file);
-	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
-	assert_int_equal(outcome.status, 0);
-	free_outcome(&outcome);
-	assert_int_equal(weir_config_read(lab->file, &config, &errors), 0);
-	assert_int_equal(config->workers.cores[0], 0);
-	weir_config_errors_fini(&errors);
-	weir_config_free(config);
+TEST(init_chooses_a_cpu_that_is_online) {
+	assert_int_equal(weir_init_core("0-3\n"), 1);
+	assert_int_equal(weir_init_core("0,2,4-7\n"), 2);
+	assert_int_equal(weir_init_core("0\n"), 0);
+	assert_int_equal(weir_init_core("2-3\n"), 2);
+	assert_int_equal(weir_init_core(NULL), 1);
 }
 
 TEST(init_passes_the_strict_check) {
