@@ -13,8 +13,8 @@
 #include "log.h"
 
 #define WEIR_LOCAL_SOCKET "agent.sock" // name of the socket in the run directory
-// Maximum number of clients at the same time. A further one takes the place of the oldest, because
-// a client that has sent its request is answered at once.
+// Maximum number of clients at the same time. Each new client takes the place of the client that
+// came this number of clients before, because a request is answered when it arrives.
 #define WEIR_LOCAL_SOCKET_CLIENTS 16
 
 struct weir_local_client;

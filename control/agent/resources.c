@@ -167,7 +167,9 @@ int weir_agent_resources_open(const struct weir_agent_options *options, struct w
 		r = start_shed_helper(options, &run_as, ret, why, why_bytes);
 	}
 	if (r == 0) {
-		r = weir_agent_keys_read(options->key_file, geteuid(), &ret->keys, why, why_bytes);
+		ret->key_owner = geteuid();
+		r = weir_agent_keys_read(
+			options->key_file, ret->key_owner, &ret->keys, why, why_bytes);
 		if (r == -ENOENT) {
 			snprintf(why, why_bytes,
 				"--key-file: %s does not exist; copy it from the balancers, or "

@@ -26,6 +26,7 @@ struct weir_agent_resources {
 	struct weir_word_listeners listeners;
 	struct weir_datagrams datagrams;
 	struct weir_agent_keys keys;
+	uid_t key_owner; // the user that may own the key file, beside root
 };
 
 // Start the helpers, read the keys, open sockets and files, and then drop the privileges. The keys

@@ -211,7 +211,8 @@ static void on_stop(uv_signal_t *handle, int number) {
 	struct weir_drain *drain = &service->announcement.drain;
 
 	if (service->announcement.final || number == SIGINT ||
-		(drain->state == WEIR_DRAIN_DEADLINE && drain->interval_ms > 0)) {
+		(drain->state == WEIR_DRAIN_DEADLINE && drain->interval_ms > 0 &&
+			drain->interval_ms >= interval_ms)) {
 		weir_log_write(service->log, WEIR_LOG_INFO, "signal %d: stopping", number);
 		uv_stop(&service->loop);
 		return;
@@ -242,8 +243,8 @@ static void on_hangup(uv_signal_t *handle, int number) {
 
 	(void)number;
 	weir_capacity_demand_reload(&service->capacity);
-	if (weir_agent_keys_read(service->options->key_file, geteuid(), &service->resources.keys,
-		    why, sizeof(why))) {
+	if (weir_agent_keys_read(service->options->key_file, service->resources.key_owner,
+		    &service->resources.keys, why, sizeof(why))) {
 		weir_log_write(service->log, WEIR_LOG_ERROR,
 			"key file not reloaded, keeping the previous keys: %s", why);
 	} else {
