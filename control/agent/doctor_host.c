@@ -153,11 +153,13 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 			"MSS",
 			mtu, room, family);
 		// The command repeats the whole route, because the metric identifies it. advmss is
-		// in front of the next hops, if there are several. "ip route change" does not
-		// accept "expires" and its value.
+		// in front of the next hops, if there are several. "ip route change" accepts
+		// neither the states that "ip route show" prints, nor a next hop beside its object
+		// (nhid).
 		weir_findings_cure(&doctor->findings,
 			"%s route change advmss %u $(%s -o route show default | head -n 1 | "
-			"sed -E 's/ (advmss|expires) [^ ]*//g; s/\\\\//g')",
+			"sed -E 's/ (nhid|expires|advmss( lock)?) [^ ]*//g; "
+			"s/ (dead|linkdown|offload|rt_offload|trap|rt_trap)\\b//g; s/\\\\//g')",
 			ip, mss, ip);
 	}
 }

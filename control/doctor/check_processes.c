@@ -484,5 +484,6 @@ void weir_doctor_check_watchdog(struct weir_doctor *doctor) {
 	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "weir-dataplane.service",
 		"has no watchdog: systemd does not restart it when a worker stalls");
 	weir_findings_cure(&doctor->findings,
-		"systemctl cat weir-dataplane # remove WatchdogSec=0, and restart weir-dataplane");
+		"systemctl cat weir-dataplane # remove WatchdogSec=0, then: systemctl "
+		"daemon-reload && systemctl restart weir-dataplane");
 }
