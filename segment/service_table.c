@@ -221,7 +221,7 @@ bool weir_service_gap(const struct weir_services_view *view, const uint8_t addre
 		i++) {
 		if (ranges[i].first > from) {
 			*last = ranges[i].first - 1;
-		} else {
+		} else if (ranges[i].last >= from) { // always, unless the memory was altered
 			from = ranges[i].last + 1u;
 		}
 	}

@@ -9,7 +9,7 @@ static void describe(const struct weir_service_state *service, char *text, size_
 	uint32_t primaries = service->backends - service->backups;
 	uint32_t eligible = service->eligible - service->backups_eligible;
 
-	if (!service->on_backups && eligible == 0) {
+	if (!service->on_backups && eligible == 0 && service->backups > 0) {
 		snprintf(text, bytes, "%u of %u backup%s %s eligible", service->backups_eligible,
 			service->backups, weir_plural(service->backups),
 			service->backups == 1 ? "is" : "are");
