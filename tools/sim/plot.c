@@ -433,7 +433,7 @@ static int draw_one(const char *directory, const char *format, struct drawing *d
 int weir_sim_plots_draw(const char *directory, const char *format, const struct weir_sim_file *file,
 	const struct weir_sim_results *results, char *why, size_t why_bytes) {
 	struct drawing d = {.file = file, .results = results};
-	char ignored[256];
+	char ignored[256] = "";
 	int first = 0;
 
 	for (uint32_t i = 0; i < file->plot_count; i++) {
