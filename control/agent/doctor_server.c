@@ -50,8 +50,7 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 			&doctor->findings, "sudo weir-agent doctor %s", doctor->options->interface);
 	} else if (r == -EPERM) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s", why);
-		weir_findings_cure(
-			&doctor->findings, "chown root:weir %s && chmod 0640 %s", file, file);
+		weir_findings_cure(&doctor->findings, "chown root %s && chmod 0640 %s", file, file);
 	} else {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, file, "%s",
 			why[0] ? why : strerror(-r));
