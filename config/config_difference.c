@@ -482,6 +482,17 @@ json_t *weir_difference_json(const struct weir_difference *difference) {
 	return list;
 }
 
+const char *weir_change_bind(const struct weir_change *change) {
+	static const char of_service[] = "service ", of_bind[] = " bind ";
+	const char *bind;
+
+	if (strncmp(change->what, of_service, strlen(of_service)) != 0) {
+		return NULL;
+	}
+	bind = strstr(change->what + strlen(of_service), of_bind); // the service may be named bind
+	return bind != NULL ? bind + strlen(of_bind) : NULL;
+}
+
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes) {
 	// a changed secret is shown once
 	const bool both =

@@ -363,7 +363,9 @@ static int plan(struct context *context) {
 
 	if (r == 0) {
 		r = weir_memory_facts(&facts);
-		snprintf(why, sizeof(why), "cannot read /proc/meminfo: %s", strerror(-r));
+		if (r < 0) {
+			snprintf(why, sizeof(why), "cannot read /proc/meminfo: %s", strerror(-r));
+		}
 	}
 	if (r == 0) {
 		r = weir_memory_choose(&context->plan, &facts, &context->memory, why, sizeof(why));

@@ -73,16 +73,16 @@ enum weir_drain_state weir_drain_step(struct weir_drain *drain, uint64_t now_ms,
 	return drain->state;
 }
 
-static uint64_t least(uint64_t a, uint64_t b) {
-	return a < b ? a : b;
-}
-
 uint64_t weir_drain_pause_ms(const struct weir_drain *drain, uint64_t now_ms, uint64_t step_ns) {
 	const uint64_t left_ms = drain->deadline_ms > now_ms ? drain->deadline_ms - now_ms : 0;
-	const uint64_t cost_ms = step_ns / 1000000 * 10; // a tenth of a CPU
+	uint64_t pause_ms = step_ns / 1000000 * 10; // a tenth of a CPU
 
-	return least(
-		left_ms, cost_ms < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : least(cost_ms, PAUSE_MOST_MS));
+	if (pause_ms < PAUSE_LEAST_MS) {
+		pause_ms = PAUSE_LEAST_MS;
+	} else if (pause_ms > PAUSE_MOST_MS) {
+		pause_ms = PAUSE_MOST_MS;
+	}
+	return pause_ms < left_ms ? pause_ms : left_ms;
 }
 
 const char *weir_drain_state_name(enum weir_drain_state state) {

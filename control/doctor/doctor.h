@@ -79,8 +79,7 @@ enum weir_doctor_need {
 		"backends in the states refusing, ejected, lame-duck, drain or maintenance") \
 	X(checks, NOTHING, "checks", \
 		"this host can run the health checks of each backend and the configured " \
-		"programs; no " \
-		"check waits longer than its interval for a program to start") \
+		"programs; no check waits longer than its interval for a program to start") \
 	X(agents, NOTHING, "agents", "weir-control has keys, and each weir-agent answers") \
 	X(clock, NOTHING, "clock", "the clock is synchronised") \
 	X(offloads, CONFIG, "offloads", \

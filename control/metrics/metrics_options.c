@@ -37,8 +37,8 @@ static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
 	}
 	memcpy(address, text, bytes);
 	address[bytes] = '\0';
-	if (colon[1] < '0' || colon[1] > '9' || port < 1 ||
-		port > UINT16_MAX || // unchecked by libc
+	// getaddrinfo takes the lower 16 bits of a port, and also names of services
+	if (colon[1] < '0' || colon[1] > '9' || port < 1 || port > UINT16_MAX ||
 		getaddrinfo(address, colon + 1, &hints, &found) != 0) {
 		return -EINVAL;
 	}

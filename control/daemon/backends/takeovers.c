@@ -6,18 +6,21 @@
 #include "plural.h"
 
 static void describe(const struct weir_service_state *service, char *text, size_t bytes) {
-	uint32_t primaries = service->backends - service->backups;
+	uint32_t count = service->backends - service->backups;
 	uint32_t eligible = service->eligible - service->backups_eligible;
+	const char *noun = "primary backend";
 
+	// Without an eligible primary backend, only the backups explain the end of their use.
 	if (!service->on_backups && eligible == 0 && service->backups > 0) {
-		snprintf(text, bytes, "%u of %u backup%s %s eligible", service->backups_eligible,
-			service->backups, weir_plural(service->backups),
-			service->backups == 1 ? "is" : "are");
-	} else if (primaries == 0) {
+		count = service->backups;
+		eligible = service->backups_eligible;
+		noun = "backup";
+	}
+	if (count == 0) {
 		snprintf(text, bytes, "the service has no primary backends");
 	} else {
-		snprintf(text, bytes, "%u of %u primary backend%s %s eligible", eligible, primaries,
-			weir_plural(primaries), eligible == 1 || primaries == 1 ? "is" : "are");
+		snprintf(text, bytes, "%u of %u %s%s %s eligible", eligible, count, noun,
+			weir_plural(count), eligible == 1 || count == 1 ? "is" : "are");
 	}
 }
 

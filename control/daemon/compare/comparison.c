@@ -95,8 +95,8 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Ends the comparison, and passes the result or the reason of the failure to `done`. result: that
-// of the comparison, or NULL.
+// Ends the comparison, and calls `done` with result and why (weir_comparison_done). result: that of
+// the comparison, or NULL.
 static void end(struct weir_comparison *comparison, struct weir_comparison_result *result,
 	const char *why) {
 	if (comparison->phase == RECORDING) {

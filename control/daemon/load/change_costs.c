@@ -300,18 +300,18 @@ static int cost_bind(struct costs *costs, struct weir_change *change, const stru
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *from = find(&costs->from, names->service);
 	const struct weir_config_service *to = find(&costs->to, names->service);
-	const char *bind = strstr(change->what + strlen("service "), " bind ");
-	const bool udp = strstr(change->what, " bind udp ") != NULL;
+	const char *bind = weir_change_bind(change);
 	int id = weir_tables_service_find(of->tables, names->service);
 	struct weir_service_state state;
-	bool resets;
+	bool resets, udp;
 
 	if (from == NULL || to == NULL || bind == NULL || id < 0 ||
 		weir_tables_service(of->tables, (uint16_t)id, &state) < 0) {
 		return 0;
 	}
 	resets = to->drain.removed_ms > 0 && to->on_backend_down == WEIR_ON_BACKEND_DOWN_RESET &&
-		 !has_bind(of->to, bind + strlen(" bind "));
+		 !has_bind(of->to, bind);
+	udp = strncmp(bind, "udp ", strlen("udp ")) == 0;
 	return set_removal(change,
 		&(struct removal){
 			.down = resets ? WEIR_ON_BACKEND_DOWN_RESET : WEIR_ON_BACKEND_DOWN_KEEP,

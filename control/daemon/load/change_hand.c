@@ -124,7 +124,7 @@ static void add_service(const struct weir_change_hand *hand, struct list *list) 
 }
 
 static void add_removed_bind(const struct weir_change_hand *hand, struct list *list) {
-	const char *removed = strstr(hand->change->what + strlen("service "), " bind ");
+	const char *removed = weir_change_bind(hand->change);
 	int id = weir_tables_service_find(hand->tables, hand->service);
 	char text[WEIR_BIND_TEXT_BYTES];
 
@@ -134,7 +134,7 @@ static void add_removed_bind(const struct weir_change_hand *hand, struct list *l
 	}
 	for (uint32_t i = 0; i < hand->from->bind_count; i++) {
 		weir_bind_format(&hand->from->binds[i], text, sizeof(text));
-		if (strcmp(text, removed + strlen(" bind ")) == 0) {
+		if (strcmp(text, removed) == 0) {
 			add_bind(hand, list, (uint16_t)id, i);
 		}
 	}
