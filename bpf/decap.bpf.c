@@ -5,9 +5,9 @@
 // between the two IP headers depend on the forwarding mode: none (IP in IP), a UDP header followed
 // by a GUE header, or a GRE header. The program is attached with XDP to an interface of a backend.
 //
-// Changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses and VLAN tags
-// stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP are not
-// changed.
+// The program changes only tunnel packets to the addresses in weir_decap_addresses; MAC addresses
+// and VLAN tags stay unchanged. ECN is handled as in RFC 6040, section 4.2; the inner TTL and DSCP
+// are not changed.
 //
 // GUE packets have a separate UDP port, so all packets to this port are tunnel packets. GRE is also
 // used by tunnels of other programs. GRE packets of a kind that the balancers never send are passed
@@ -85,8 +85,8 @@ struct gre_header { // RFC 2784, 2.1, and RFC 2890, 2
 struct tunnel { // the parsed outer headers of a packet
 	void *inner;
 	__u32 header_bytes; // length of all outer headers
-	// Length of the rest of the packet, according to the outer headers parsed so far; at the
-	// end, of the inner packet.
+	// Number of bytes after the outer headers that were parsed so far, according to the length
+	// fields of these headers.
 	__u32 payload_bytes;
 	__u8 mode; // protocol of the outer IP header
 	__u8 protocol; // IPPROTO_IPIP or IPPROTO_IPV6: the family of the inner packet
@@ -132,7 +132,8 @@ static __always_inline bool may_send(__u8 family, const void *address, __u32 byt
 	return bpf_map_lookup_elem(&weir_decap_sources, &key) != NULL;
 }
 
-// Stores the source of a refused packet for user space: tcpdump does not see dropped packets.
+// Stores the source of a refused packet for user space, because tcpdump cannot capture packets that
+// an XDP program drops.
 static __always_inline int refuse(__u8 family, const void *address, __u32 bytes) {
 	struct weir_decap_address source = {.family = family};
 	__u32 key = 0;

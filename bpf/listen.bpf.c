@@ -22,7 +22,7 @@ int weir_listen(__u64 *ctx) { // ctx: the socket, its previous state, its new st
 	int from = ctx[1], to = ctx[2];
 	__u16 port;
 
-	// Ignore all changes except to LISTEN, and from LISTEN to CLOSE. The socket of a new
+	// Handle only changes to LISTEN, and changes from LISTEN to CLOSE. The socket of a new
 	// connection is a copy of the listening socket. This copy also leaves the state LISTEN, but
 	// does not change to CLOSE.
 	if (to != LISTEN && (from != LISTEN || to != CLOSE)) {

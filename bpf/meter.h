@@ -3,10 +3,10 @@
 // Meter: definitions for meter.bpf.c and user space. User space maps and reads weir_meter_shards;
 // CPUs that share a shard update it with atomic additions.
 //
-// A connection is *open* from the end of its handshake on, even while it is in the accept queue. A
-// connection is closed when the server sends a FIN, when the connection is reset, or when it times
-// out. The service time of a connection that the server closes by FIN is the time for which the
-// connection is open.
+// A connection becomes *open* when its handshake is complete, even if it is still in the accept
+// queue. A connection is closed when the server sends a FIN, when the connection is reset, or when
+// it times out. The service time of a connection that the server closes by FIN is the time for
+// which the connection is open.
 #pragma once
 
 #include <linux/types.h>

@@ -4,7 +4,7 @@
 // (ARP, neighbour discovery, ssh, BGP, ...) to the kernel. The program is attached with XDP to an
 // interface of the balancer.
 //
-// Steering depends only on the destination address, the protocol, the destination port and the ICMP
+// Steering depends on the destination address, the protocol, the destination port and the ICMP
 // type. Packets are not validated: the dataplane drops and counts malformed packets to a VIP. For a
 // TCP port whose bind was removed, the program also checks TCP flags and the kernel's sockets: open
 // connections stay on the dataplane, and new connections and connections of the kernel go to the
@@ -53,7 +53,8 @@ struct {
 enum verdict {
 	FOR_KERNEL,
 	FOR_DATAPLANE,
-	// a TCP packet that does not begin a connection, to a port without a bind: see is_leaving
+	// a TCP packet to a port without a bind, but not the first packet of a connection: see
+	// is_leaving
 	OPEN_CONNECTION,
 };
 

@@ -30,7 +30,7 @@ int weir_account_missing(
 	const char *option, const char *name, const char *kind, char *why, size_t why_bytes) {
 	const int error = errno;
 
-	// getpwnam(3) lists these for names that do not exist
+	// getpwnam(3): values of errno if the name does not exist
 	if (error == 0 || error == ENOENT || error == ESRCH || error == EBADF || error == EPERM) {
 		snprintf(why, why_bytes, "--%s %s: no such %s", option, name, kind);
 		return -ENOENT;

@@ -17,8 +17,9 @@
 bool weir_account_number(const char *text, uint32_t *ret);
 
 // Writes why a lookup of a name (getpwnam, getgrnam) found nothing: there is no such entry, or the
-// lookup failed. errno: of the lookup; it must be 0 before the lookup. option, name: as below.
-// kind: "user" or "group". Returns -ENOENT, or the negative errno of the lookup.
+// lookup failed. Uses the errno of the lookup; the caller must set errno to 0 before the lookup.
+// option, name: see weir_account_group. kind: "user" or "group". Returns -ENOENT, or the negative
+// errno of the lookup.
 int weir_account_missing(
 	const char *option, const char *name, const char *kind, char *why, size_t why_bytes);
 

@@ -11,8 +11,9 @@
 
 #define WEIR_DRIVER_GUESS_BYTES 48
 
-// Returns whether a device name begins with a known driver, such as "net_tap0,iface=weir0", or is
-// the address of a hardware device on its bus, such as the PCI address "0000:01:00.0".
+// Returns whether a device name begins with the name of a known driver, such as
+// "net_tap0,iface=weir0", or is the address of a hardware device on its bus, such as the PCI
+// address "0000:01:00.0".
 bool weir_driver_is_known(const char *device);
 // Gets the device name that the user probably meant, such as "net_af_xdp0" for
 // "net_afxdp0,iface=lb0". Returns ret, which is "" if no name is similar.

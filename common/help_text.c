@@ -144,8 +144,9 @@ static const struct weir_option *row(const struct weir_option_list *list, uint32
 	return i < list->count ? &list->row[i] : &weir_options_standard[i - list->count];
 }
 
-// Returns the column in which help texts begin: after the longest label of the shown options that
-// has at most LABEL_MAX characters. groups: bits of the groups whose options are shown.
+// Returns the column in which help texts begin: after the longest label. Options that are not
+// shown, and labels of more than LABEL_MAX characters, are ignored. groups: bits of the groups
+// whose options are shown.
 static size_t help_column(const struct weir_option_list *list, uint32_t groups) {
 	char name[LABEL_BYTES];
 	size_t widest = 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Helper process: a child process that does a task for its parent, with other privileges than the
-// parent keeps. Parent and child communicate over a socket pair; each request and each answer is
-// one message. The child exits when its parent exits, and ignores SIGTERM, SIGINT and SIGHUP. The
-// child inherits only standard input, output and error, and its end of the socket pair
-// (helper_process.c describes an exception).
+// Helper process: a child process that does a task for its parent, and has other privileges than
+// its parent. Parent and child communicate over a socket pair; each request and each answer is one
+// message. The child exits when its parent exits, and ignores SIGTERM, SIGINT and SIGHUP. The child
+// inherits only standard input, output and error, and its end of the socket pair (helper_process.c
+// describes an exception).
 //
 // Threads: one; call before other threads start. No logging.
 #pragma once

@@ -30,7 +30,8 @@ enum weir_log_level {
 #undef X
 };
 
-// The objects that a record is about. X(struct member and JSON key, "field in the journal")
+// The fields of a record in addition to time, level and message. X(struct member and JSON key,
+// "field in the journal")
 #define WEIR_LOG_FIELDS(X) \
 	X(service, "WEIR_SERVICE") \
 	X(backend, "WEIR_BACKEND") \
@@ -89,14 +90,13 @@ void weir_log_close(struct weir_log *log); // close the socket for the journal, 
 
 void weir_log_write(const struct weir_log *log, enum weir_log_level level, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-// Write a record as weir_log_write does, with the objects that the record is about. fields: NULL =
-// no objects.
+// Write a record as weir_log_write does, with additional fields. fields: NULL = none.
 void weir_log_event(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-// Write a record, without checking the level and the filter of the log. fields: objects that the
-// record is about; NULL = no objects.
+// Write a record, without checking the level and the filter of the log. fields: additional fields;
+// NULL = none.
 void weir_log_emit(const struct weir_log *log, enum weir_log_level level,
 	const struct weir_log_fields *fields, const char *text);
 // Write an error for a user who has just started the program from a shell. If the sink is text, the

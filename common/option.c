@@ -136,7 +136,7 @@ static int read_real(const char *text, const struct unit *units, double *ret) {
 	}
 	for (; units->name != NULL; units++) {
 		if (strcmp(units->name, end) == 0) {
-			// The product of two doubles can be less than a whole number: 4.1 * 1e6.
+			// Multiply as long double: in double, 4.1 * 1e6 is less than 4100000.
 			*ret = (double)(value * units->times);
 			return 0;
 		}

@@ -80,8 +80,8 @@ struct weir_option {
 bool weir_option_has_value(const struct weir_option *option);
 
 // Store the value of an option in the program's options. value: NULL for an option that has no
-// value. option: not a heading. Returns 0, or -EINVAL with one line in why and options unchanged
-// (for WEIR_OPTION_CUSTOM, as .take leaves them).
+// value. option: not a heading. Returns 0, or -EINVAL with one line in why. On failure, options are
+// unchanged, unless .take of a WEIR_OPTION_CUSTOM changes them.
 int weir_option_set(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 

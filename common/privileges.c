@@ -15,7 +15,8 @@
 
 #define FALLBACK_USER "nobody"
 
-// Finds a user by name or numeric ID. The user must be in the account database, even with an ID.
+// Finds a user by name or numeric ID. The user must be in the account database, even if `name` is
+// an ID.
 static const struct passwd *find_user(const char *name) {
 	const struct passwd *entry;
 	uint32_t uid;
@@ -125,9 +126,9 @@ static int set_capabilities(const cap_value_t *kept, int count) {
 	return r;
 }
 
-// Drops all capabilities from the bounding set, so that a program that this process starts gets
-// none from its file: not every kernel prevents that with NO_NEW_PRIVS. Without CAP_SETPCAP the set
-// stays.
+// Drops all capabilities from the bounding set. Otherwise a program that this process starts could
+// get capabilities from its file, because some kernels grant them in spite of NO_NEW_PRIVS. Without
+// CAP_SETPCAP, the set is unchanged.
 static void drop_bounding_set(void) {
 	for (unsigned int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
 		(void)prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);

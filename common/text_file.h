@@ -29,7 +29,8 @@ int weir_text_file_write(int fd, const char *text);
 int weir_text_file_open_own(const char *file, int flags, mode_t mode);
 
 // Read a state file to its end, at most `most` bytes. *ret is NUL-terminated; the caller frees
-// *ret. Returns 0, -EFBIG, -ENOMEM, or an error of weir_text_file_open_own.
+// *ret. Returns 0, -EFBIG, -ENOMEM, an error of weir_text_file_open_own, or the negative errno of
+// reading.
 int weir_text_file_read_own(const char *file, size_t most, char **ret, size_t *ret_bytes);
 
 // Replace the contents of a file with a text, or create the file. Only the user of this process can

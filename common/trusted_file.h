@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Trusted file: whether other users can change a file. The checks are for programs that
+// Trusted file: checks whether other users can change a file. The checks are for programs that
 // weir-control runs, and for configuration files that name programs.
 //
 // Threads: any; no shared state.
