@@ -27,7 +27,7 @@
 #define WEIR_CONFIG_DEVICE_BYTES 256
 #define WEIR_CONFIG_BINDS_MAX 256 // maximum binds of a service
 #define WEIR_CONFIG_CORES_MAX 64
-// Maximum number of bits that vary in source_ipv4. 16 bits vary with the prefix length 16.
+// Maximum number of bits of source_ipv4 that vary: the prefix length is at least 16.
 #define WEIR_CONFIG_SOURCE_BITS_MAX 16
 
 struct weir_address {
@@ -153,9 +153,9 @@ struct weir_config_flow_control {
 				   // on the workload
 	enum weir_when_exhausted when_exhausted;
 	bool has_max; // max_active_flows is set in the file
-	// A backend counts as being at its limit of active flows from when its accept queue has at
-	// least this percentage of the connections that the queue can hold, until the queue has
-	// less than half of that. 0 = ignore the queue; default 75
+	// A backend is treated as being at its limit of active flows when its accept queue is
+	// filled to at least this percentage, until the queue is filled to less than half of this
+	// percentage. 0 = ignore the queue; default 75
 	uint32_t accept_queue_percent;
 };
 #define WEIR_CONFIG_MAX_ACTIVE_REQUESTS 100u // default of max_active_flows for workload requests
@@ -169,7 +169,7 @@ struct weir_config_subset {
 	uint32_t salt;
 };
 
-// The action for packets to a port of a VIP without a bind.
+// The action for packets to a VIP if no bind contains the destination port.
 enum weir_config_closed_ports {
 	WEIR_CONFIG_CLOSED_KERNEL,
 	WEIR_CONFIG_CLOSED_DROP,
@@ -209,13 +209,14 @@ struct weir_config_command {
 	uint32_t words; // 0 = no program
 };
 
-// A URL of a check of type http or https, and what its answer must be.
+// A URL of a check of type http or https, and the conditions for its response.
 #define WEIR_CONFIG_URLS_MAX 15
 struct weir_config_url {
 	char path[256]; // default "/"
 	uint16_t status_first, status_last; // default 200..399
-	// what the response's body must be or contain, one of them: a text, a regular expression
-	// (pattern.h), or a digest of 32 or 16 bytes; "" and no bytes = any body
+	// at most one condition for the body of the response: a text that it contains, a regular
+	// expression that matches a part of it (pattern.h), or its digest; if none is set, any body
+	// is accepted
 	char body[256], body_regex[256];
 	struct weir_config_bytes body_sha256, body_md5;
 };
@@ -225,8 +226,8 @@ struct weir_config_health_check {
 	enum weir_config_via via; // for the types tcp, udp, dns, http, https and grpc
 	struct weir_config_url url; // http, https: the first URL
 	char host[256]; // Host header; default server_name, otherwise the backend's address
-	// http, https: URLs that the check requests one after the other if the answer to `url`,
-	// and each answer before, is good, each with timeout_ms; owned
+	// http, https: URLs that the check requests after `url`, in this order, until a response is
+	// bad; timeout_ms applies to each request; owned
 	struct weir_config_url *urls;
 	uint32_t url_count; // 0..WEIR_CONFIG_URLS_MAX
 	char ca_file[256]; // https, grpc with tls: file of trusted CAs, "" = CAs of the system
@@ -253,8 +254,8 @@ struct weir_config_health_check {
 	// interval after a failed check, until `fall` checks have failed; 0 = interval_ms
 	uint32_t retry_interval_ms;
 	uint32_t rise, fall; // default 2, 3; of agent_check always 1, 1
-	// bit i: the file has the i-th key of a health check, or the check of the service has it
-	// and this own check of a backend takes its value
+	// bit i: the file sets the i-th key of a health check: in this check, or, if a backend's
+	// own check inherits the value, in the check of the service
 	uint64_t given;
 };
 
@@ -265,7 +266,7 @@ struct weir_config_slow_start {
 	uint32_t min_weight_percent; // 1..100, default 10
 };
 
-// weir-agent on the backends of a service.
+// Settings for the weir-agent on each backend of a service.
 struct weir_config_agent {
 	uint16_t port; // default 4777; 0 = the service has no agents
 	uint32_t interval_ms, inactive_interval_ms, timeout_ms; // default 500, 10000, 400
@@ -416,11 +417,11 @@ struct weir_config {
 	uint32_t service_count;
 };
 
-// Read a configuration: weir_config_read from a file or pipe, weir_config_parse from `bytes` bytes
-// of text that a NUL follows. Return 0, -EINVAL (errors has at least one error), -ENOMEM, or the
-// negative errno of reading the file (errors also describes this error). A valid configuration may
-// have warnings. Release errors with weir_config_errors_fini after each call, even after a
-// successful call.
+// Read a configuration: weir_config_read from a file or pipe, weir_config_parse from a
+// NUL-terminated text of `bytes` bytes. Return 0, -EINVAL (errors has at least one error), -ENOMEM,
+// or the negative errno of reading the file (errors also describes this error). A valid
+// configuration may have warnings. Release errors with weir_config_errors_fini after each call,
+// even after a successful call.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 // Like weir_config_read, but returns -EINVAL without waiting if the file is not a regular file.
 int weir_config_read_regular(
@@ -464,8 +465,8 @@ static inline bool weir_config_command_equal(
 const struct weir_config_service *weir_config_find_service(
 	const struct weir_config *config, const char *name);
 
-// Returns the protocol of the bind that a check uses: IPPROTO_UDP for the types udp and dns,
-// IPPROTO_TCP for all other types, even if their packets are not TCP (ping) or if they send none.
+// Returns the protocol of the bind that a check prefers (weir_config_checked_bind): IPPROTO_UDP for
+// the types udp and dns, IPPROTO_TCP for all other types, even for ping and exec.
 uint8_t weir_config_check_protocol(enum weir_config_check check);
 // Returns the health check of a backend of the service: its own check, or the check of the service.
 const struct weir_config_health_check *weir_config_check_of(
@@ -483,7 +484,8 @@ struct weir_config_checks {
 };
 bool weir_config_next_check(struct weir_config_checks *at);
 // Writes the path of the current check in the configuration, such as "services[0].health_check", or
-// of one of its keys. key: "" or a name after ".". Returns the line of its service or backend.
+// of one of its keys. key: "" or a key with a dot, such as ".port". Returns the line of its service
+// or backend.
 int weir_config_check_path(const struct weir_config *config, const struct weir_config_checks *at,
 	const char *key, char *path, size_t bytes);
 // Returns the bind that a check of a service uses: the first bind of the protocol of the check, if

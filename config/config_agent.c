@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of the configuration keys for weir-agent that the table of keys cannot express.
+// Checks the settings for weir-agent for errors that the table of keys cannot detect.
 #include <stdio.h>
 #include <string.h>
 

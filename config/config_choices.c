@@ -42,7 +42,7 @@ const struct weir_json_choice weir_config_vias[] = {
 	{"direct", WEIR_VIA_DIRECT}, {"data-path", WEIR_VIA_DATA_PATH}, {0}};
 const struct weir_json_choice weir_config_matches[] = {
 	{"prefix", WEIR_MATCH_PREFIX}, {"substring", WEIR_MATCH_SUBSTRING}, {0}};
-// Record types and response codes have their values in DNS messages.
+// Record types and response codes have the same numbers as in DNS messages.
 const struct weir_json_choice weir_config_records[] = {
 	{"A", 1}, {"AAAA", 28}, {"CNAME", 5}, {"DNSKEY", 48}, {"MX", 15}, {"NS", 2}, {"PTR", 12},
 	{"RRSIG", 46}, {"SOA", 6}, {"SRV", 33}, {"TXT", 16}, {0}};

@@ -168,7 +168,8 @@ static bool has(const struct list *list, const char *identity) {
 // If the element `at` was renamed, returns its element in the other list, otherwise NULL. The
 // caller has checked that the other list has no element with the name of `at`. The element was
 // renamed if both lists have an element with the same description at this index, and each of the
-// two names is in one list only. An element without a description is never renamed.
+// two names is in one list only. Elements of unordered lists, and elements without a description,
+// are never treated as renamed.
 static const char *renamed_as(const struct weir_json_object *object, const struct list *list,
 	const struct list *other, const char *at) {
 	const size_t offset = (size_t)(at - list->at);

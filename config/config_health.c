@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of the settings of health checks that the table of keys cannot express.
+// Checks the settings of health checks for errors that the table of keys cannot detect.
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,8 @@ static const struct {
 	{"urls", HTTP_TYPES, "\"http\" or \"https\""},
 };
 
-// Returns a note for a message if the file does not have this key in the object of the check.
+// Returns a note for a message: the source of the value of a key, or "" if the key is in the object
+// of the check.
 static const char *source_of(const struct weir_json_keys_read *read,
 	const struct weir_config_health_check *check, const char *key) {
 	const struct weir_json_keys_read given = {.object = read->object, .present = check->given};
@@ -93,7 +94,7 @@ static void check_types(struct weir_json_reader *reader, const struct weir_json_
 	}
 }
 
-// Checks what the body of the response must be or contain.
+// Checks the keys for the body of the response.
 static void check_body(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	const struct weir_config_url *url = &check->url;
@@ -294,7 +295,8 @@ static void check_line(struct weir_json_reader *reader, const struct weir_json_p
 	}
 }
 
-// Checks the program of type exec. The type of the key has checked that its path is absolute.
+// Checks the program of a check of type exec. read_command (config_types.c) has already checked
+// that the path is absolute.
 static void check_program(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_health_check *check, const struct weir_json_keys_read *read) {
 	if (weir_json_valid(read, "command") && check->command.words == 0) {
@@ -382,7 +384,7 @@ static void check_urls(struct weir_json_reader *reader, const struct weir_json_p
 	}
 }
 
-// Notes which keys the own check of a backend has.
+// Stores which keys the own check of a backend has.
 void weir_config_note_health(struct weir_json_reader *reader, const struct weir_json_place *place,
 	void *into, const struct weir_json_keys_read *read) {
 	(void)reader;
@@ -505,8 +507,8 @@ static bool has_group(const struct weir_json_keys_read *read, const char *key) {
 	return weir_json_present(read, key);
 }
 
-// Copies the values that the backend's own check lacks from the check of the service. Returns false
-// if out of memory.
+// Copies values from the check of the service, for the keys that the backend's own check does not
+// set. Returns false if out of memory.
 static bool inherit(struct weir_config_health_check *own,
 	const struct weir_config_health_check *service, const struct weir_json_keys_read *read) {
 	const bool urls = weir_json_present(read, "urls");

@@ -165,7 +165,7 @@ int weir_config_warn_interfaces(
 }
 
 // Returns whether a CPU is online, according to the kernel's files. Without these files, every CPU
-// counts as online.
+// is assumed to be online.
 static bool is_online(uint32_t cpu) {
 	char path[64], state = '1';
 	FILE *file;

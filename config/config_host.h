@@ -2,8 +2,8 @@
 //
 // Warnings about resources that a configuration needs, but that this host lacks: the CPUs of
 // workers, the CA files of health checks, the programs of health checks and of `notify`, and the
-// interfaces in the names of devices. Interfaces that Weir creates may be missing. Also a warning
-// about backends that are this host.
+// interfaces in the names of devices. Interfaces that Weir creates may be missing. Also warns about
+// backends whose address is an address of this host.
 //
 // Threads: any.
 #pragma once
@@ -20,8 +20,8 @@
 // Returns whether the driver of a device opens an existing network interface.
 bool weir_config_device_opens_interface(const char *device);
 // Gets the interface that a device needs, for example lb0 for "net_af_xdp0,iface=lb0". Returns
-// false with ret "" if the device needs no interface, because its driver has no interface or
-// creates one.
+// false with ret "" if the driver opens no existing interface, or if the device has no valid
+// iface=.
 bool weir_config_device_interface(const char *device, char ret[IF_NAMESIZE]);
 
 // Returns whether a name is probably the name of an interface that Weir creates. These names are
@@ -32,8 +32,9 @@ bool weir_config_is_own_interface(const char *name);
 // Returns the number of receive queues of an interface, at most 1024; 0 if unknown. root: directory
 // in which /sys is looked up; "" = this host.
 uint32_t weir_config_count_queues(const char *root, const char *interface);
-// Returns whether the port needs more receive queues than its interface has. queues: number of the
-// interface, 0 = unknown. False if the device overrides the key "queues" with queue_count=.
+// Returns whether the port needs more receive queues than its interface has. queues: number of
+// receive queues of the interface, 0 = unknown. Returns false if the device overrides the key
+// "queues" with queue_count=.
 bool weir_config_lacks_queues(const struct weir_config_port *port, uint32_t queues);
 
 // Add a copy of the warning. Returns 0 or -ENOMEM (the warning is not added).
@@ -59,7 +60,7 @@ int weir_config_try_ca_file(const char *file, char why[WEIR_CONFIG_CA_WHY_BYTES]
 // Writes the reason of a warning about a CA file, or returns false if there is no fault.
 typedef bool (*weir_config_ca_fault_fn)(const char *file, char *reason, size_t bytes);
 
-// Adds a warning for each CA file with a fault, at the first service whose health check uses it.
+// Adds a warning for each CA file with a fault, at the first health check that uses the file.
 // Return values as for weir_config_warn_interfaces.
 int weir_config_warn_ca_files(const struct weir_config *config, weir_config_ca_fault_fn fault,
 	struct weir_config_errors *errors);

@@ -224,8 +224,8 @@ static const struct weir_json_key subset_keys[] = {
 static const struct weir_json_object subset_object = {.name = "subset", ROWS(subset_keys),
 	.check = weir_config_check_subset};
 
-// The tests of an answer: keys of a health check, and of each of its further URLs. at: "url.", or
-// nothing.
+// The keys for testing a response: rows for a health check, and for each of its further URLs. at:
+// prefix of the fields: "url." or nothing.
 #define ANSWER(of, at) \
 	INTEGER("status_first", of, at status_first, 100, 599, "200", CONTROL), \
 		INTEGER("status_last", of, at status_last, 100, 599, "399", CONTROL), \
@@ -290,8 +290,8 @@ static const struct weir_json_key health_check_keys[] = {
 };
 const struct weir_json_object weir_config_health_keys = {.name = "health_check",
 	ROWS(health_check_keys), .check = weir_config_check_health};
-// Writes the keys that an own check of a backend has, or takes from the check of the service, with
-// their values.
+// Writes the keys of a backend's own check with their values, including the keys that it inherits
+// from the check of the service.
 static void describe_check(const void *check, char *text, size_t bytes) {
 	const uint64_t given = ((const struct weir_config_health_check *)check)->given;
 	size_t used = 0;
@@ -311,7 +311,7 @@ static void describe_check(const void *check, char *text, size_t bytes) {
 	}
 }
 
-// Checked when the service is complete (weir_config_check_service_health).
+// weir_config_check_service_health checks the values later, when the whole service has been read.
 static const struct weir_json_object own_health_object = {.name = "health_check",
 	ROWS(health_check_keys), .bytes = sizeof(struct CHECK), .check = weir_config_note_health,
 	.describe = describe_check};
@@ -331,8 +331,7 @@ static const struct weir_json_object agent_check_object = {.name = "agent_check"
 	ROWS(agent_check_keys), .check = weir_config_check_agent_check,
 	.is_absent = has_no_agent_check};
 
-// If the file has no object "agent", the service has no agents; weir_config_check_service ensures
-// this.
+// If a service has no object "agent", it has no agents; weir_config_check_service ensures this.
 #define AGENT weir_config_agent
 static const struct weir_json_key agent_keys[] = {
 	INTEGER("port", AGENT, port, 1, 65535, "4777", CONTROL),
@@ -374,7 +373,7 @@ static const struct weir_json_key slow_start_keys[] = {
 static const struct weir_json_object slow_start_object = {
 	.name = "slow_start", ROWS(slow_start_keys)};
 
-// If the file has no object "steal", stealing is off; weir_config_check_service ensures this.
+// If a service has no object "steal", stealing is off; weir_config_check_service ensures this.
 #define STEAL weir_config_steal
 static const struct weir_json_key steal_keys[] = {
 	VALUE("enabled", weir_json_type_boolean, STEAL, enabled, .fallback = "true", CONTROL),
@@ -411,7 +410,7 @@ static const struct weir_json_key drain_keys[] = {
 };
 static const struct weir_json_object drain_object = {.name = "drain", ROWS(drain_keys)};
 
-// If the file has no object "outlier_ejection", ejection is off; weir_config_check_service ensures
+// If a service has no object "outlier_ejection", ejection is off; weir_config_check_service ensures
 // this.
 #define EJECTION weir_config_outlier_ejection
 static const struct weir_json_key ejection_keys[] = {

@@ -24,12 +24,12 @@
 #define WEIR_CONFIG_DATAPLANE 0x01u
 #define WEIR_CONFIG_CONTROL 0x02u
 // For the keys of a policy, belongs_to contains WEIR_NEEDS_*: a policy uses the key if the policy
-// has one of these needs; 0 = every policy uses the key. Bit i of weir_config_policy.given stands
-// for the i-th of these keys.
+// has one of these needs; 0 = every policy uses the key. Bit i of weir_config_policy.given is set
+// if the file has the i-th of these keys.
 
 extern const struct weir_json_object weir_config_keys; // the root
 extern const struct weir_json_object weir_config_policy_keys; // services[].policy
-// services[].health_check. Bit i of weir_config_health_check.given stands for the i-th of these
+// services[].health_check. Bit i of weir_config_health_check.given belongs to the i-th of these
 // keys.
 extern const struct weir_json_object weir_config_health_keys;
 

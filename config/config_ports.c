@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of instance, ports and segment that the table of keys cannot express.
+// Checks the settings of instance, ports and segment for errors that the table of keys cannot
+// detect.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

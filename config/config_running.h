@@ -9,7 +9,7 @@
 // of earlier processes. Then, before weir-control can attach, the dataplane writes its own file
 // under a temporary name and renames the file. Only the users of weir-dataplane and weir-control,
 // and root's group, can read the file, because it contains the hash_seed. If weir-dataplane is not
-// started as root, only its user can.
+// started as root, only its user can read the file.
 //
 // Threads: any. No logging.
 #pragma once

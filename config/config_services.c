@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks of services, binds and backends that the table of keys cannot express.
+// Checks services, binds and backends for errors that the table of keys cannot detect.
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>

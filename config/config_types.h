@@ -17,7 +17,7 @@ extern const struct weir_json_type weir_config_type_seed; // "0x" and up to 16 h
 // uint32_t; offset2: a bool, true for "auto"
 extern const struct weir_json_type weir_config_type_weight;
 extern const struct weir_json_type weir_config_type_number; // a double, min..max
-// Array of at least min words, of which the first is an absolute path. Stored in the text of struct
+// Array of min..max words; the first word is an absolute path. Stored in the text of struct
 // weir_config_command; offset2: its `words`.
 extern const struct weir_json_type weir_config_type_command;
 extern const struct weir_json_type weir_config_type_cores; // uint16_t[]; offset2: a uint32_t count

@@ -157,7 +157,7 @@ static bool has_tcp(const struct weir_config_service *service) {
 	return found;
 }
 
-// Warn if stealing cannot work: the service has no TCP bind or no other backend, flows expire from
+// Warn if stealing cannot work: the service has no TCP bind or only one backend, flows expire from
 // the flow table before they can be moved, or backends without flows report too rarely.
 static void warn_steal(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_flow_table *flows, const struct weir_config_service *service) {
@@ -326,7 +326,7 @@ static void warn_driver(struct weir_json_reader *reader, const struct weir_json_
 		guess[0] != '\0' ? "\"?" : "");
 }
 
-// Warns about outer source addresses of a port if no backend has a tunnel.
+// Warns about an outer source address of a port; called if no backend has a tunnel.
 static void warn_unused_source(struct weir_json_reader *reader, const struct weir_json_place *port,
 	const struct weir_address *source, const char *key) {
 	const struct weir_json_place place = weir_json_place_member(port, key);

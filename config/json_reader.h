@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reader: fills structs from JSON, using tables of keys. A row defines a key: type, range, unit,
-// default, and what must happen before a changed value is used. The reader itself defines no keys:
-// the configuration (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their
-// tables and their special types.
+// default, and how a changed value takes effect. The reader itself defines no keys: the
+// configuration (config_keys.c) and the simulator's scenarios (scenario_keys.c) pass their tables
+// and their special types.
 //
 // Each error has a line, a JSON path, a reason and a remedy. All errors of a file are reported, not
 // only the first error, up to WEIR_JSON_ERRORS_MAX.
@@ -67,7 +67,7 @@ struct weir_json_choice {
 	uint32_t value;
 };
 
-// What must happen before a changed value is used.
+// How a changed value takes effect.
 enum weir_json_needs {
 	WEIR_JSON_NEEDS_NOTHING, // a reload applies it
 	WEIR_JSON_NEEDS_REBUILD, // a reload applies it, and rebuilds tables
@@ -85,8 +85,9 @@ struct weir_json_key {
 	const char *unit; // "ms", "bytes", "percent"; NULL = none
 	const char *fallback; // default as JSON; NULL = none, the field stays 0
 	const struct weir_json_choice *choices;
-	// Finds the choice that a name of another program means, or the nearest choice. Returns
-	// NULL if there is none. NULL = the nearest choice.
+	// Returns the choice to suggest for an unknown word, or NULL: a word of another program may
+	// have an equivalent choice. If the function is NULL, the nearest choice is suggested,
+	// unless the key has fewer than five choices.
 	const char *(*meant)(const char *text);
 	const struct weir_json_object *object; // keys of a struct or of list elements
 	const char *meaning; // one sentence; NULL = only in the documentation
@@ -119,7 +120,7 @@ struct weir_json_object {
 	bool open; // unknown keys are allowed
 	bool has_line;
 	size_t line_offset; // offset of `int line`
-	// Rules that the table cannot express. Called after all keys were read.
+	// Checks rules that the table cannot express. Called after all keys were read.
 	void (*check)(struct weir_json_reader *reader, const struct weir_json_place *place,
 		void *into, const struct weir_json_keys_read *read);
 
@@ -130,7 +131,7 @@ struct weir_json_object {
 	// by all its values. A buffer of WEIR_JSON_IDENTITY_BYTES is large enough for an element.
 	void (*describe)(const void *object, char *text, size_t bytes);
 	// If true, a changed order of the elements is a difference. An element with a changed
-	// identity, but an unchanged description and index, counts as renamed.
+	// identity, but an unchanged description and index, is treated as renamed.
 	bool ordered;
 	// Returns whether the file lacks this object. NULL: an absent object gets the defaults.
 	bool (*is_absent)(const void *object);

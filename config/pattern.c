@@ -30,15 +30,15 @@ static int64_t cpu_ns(void) {
 	return read_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-// pcre2_set_match_limit does not limit the time: an item such as \w+ may read the whole data each
-// time. Therefore PCRE2 calls check_time before each item.
+// pcre2_set_match_limit does not limit the time: an item such as \w+ may read all of the data each
+// time it is tried. Therefore PCRE2 calls check_time before each item.
 static pcre2_code *compile(const char *pattern, int *error, size_t *at) {
 	return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
 		PCRE2_NEVER_UTF | PCRE2_AUTO_CALLOUT, error, at, NULL);
 }
 
-// Checks the CPU time after ITEMS items, because reading the CPU time needs a system call. Also
-// checks at the next tick of the coarse clock, because one item, such as a class of many
+// Checks the CPU time after every ITEMS items, because reading the CPU time needs a system call.
+// Also checks at the next tick of the coarse clock, because one item, such as a class of many
 // properties, may take more than 2 ms.
 static int check_time(pcre2_callout_block *block, void *context) {
 	struct search *search = context;
