@@ -46,9 +46,9 @@ struct weir_balancers {
 	struct weir_balancer stranger;
 };
 
-// Process a probe. agent: the random number of this process. Returns the balancer to answer, which
-// is valid until the next call. Returns NULL if the probe is refused; *refusal is then the reason
-// (REPLAY or FULL).
+// Process a probe. agent: the random number that identifies this process. Returns the balancer to
+// answer, which is valid until the next call. Returns NULL if the probe is refused; *refusal is
+// then the reason (REPLAY or FULL).
 struct weir_balancer *weir_balancers_take(struct weir_balancers *balancers,
 	const struct weir_agent_probe *probe, uint64_t agent, const struct weir_path *path,
 	uint64_t now_ms, enum weir_agent_refusal *refusal);

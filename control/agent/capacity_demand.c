@@ -10,8 +10,9 @@
 
 #include "capacity_cache.h"
 
-// While the speed is measured, the agent does not report the number of CPUs. After this time, the
-// agent reports the number even if the measurement is still running.
+// While the speed is measured, the agent does not report the number of CPUs to balancers that
+// request the speed. After this time, the agent reports the number even if the measurement is still
+// running.
 #define PATIENCE_MS 30000
 
 struct result {

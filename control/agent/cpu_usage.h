@@ -33,6 +33,6 @@ struct weir_cpu_usage {
 // CPU time), or another negative errno.
 int weir_cpu_usage_read(const struct weir_cpu_source *source, struct weir_cpu_usage *ret);
 
-// Returns the maximum frequency of CPU 0 in MHz. If the maximum is unknown, returns the current
-// frequency of the first CPU, or 0.
+// Returns the maximum frequency of CPU 0 in MHz. If the maximum is unknown, returns the first
+// frequency in /proc/cpuinfo, or 0 if there is none.
 uint32_t weir_cpu_mhz(const struct weir_cpu_source *source);

@@ -545,7 +545,8 @@ int weir_decap_remove(const char *interface, char *why, size_t why_bytes) {
 	}
 	options.old_prog_fd = program;
 	before = weir_bpf_quiet();
-	// Without a mode, the kernel would look for a native program alone if the driver has XDP.
+	// Without a mode flag, the kernel would look only for a program in native mode if the
+	// driver supports XDP.
 	r = bpf_xdp_query(ifindex, 0, &query);
 	if (!r) {
 		r = bpf_xdp_detach(ifindex,

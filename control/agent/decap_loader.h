@@ -33,9 +33,9 @@ int weir_decap_attach(const struct weir_decap_params *params, struct weir_decap 
 void weir_decap_free(struct weir_decap *decap); // detaches; NULL is allowed
 
 bool weir_decap_is_native(const struct weir_decap *decap);
-// false: the interface has been removed, or moved to another network namespace. name: has
-// IF_NAMESIZE bytes; gets the present name of the interface, and is unchanged if the name cannot be
-// read.
+// Returns false if the interface was removed, or moved to another network namespace. name: has
+// IF_NAMESIZE bytes; is set to the current name of the interface, or unchanged if the name cannot
+// be read.
 bool weir_decap_is_attached(const struct weir_decap *decap, char *name);
 
 // Set the list of outer destinations: only packets to these addresses are decapsulated. Returns 0,

@@ -47,8 +47,9 @@ static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interfa
 }
 
 // Returns whether a VIP is an address of the interface. If it is, no setting can prevent replies to
-// ARP requests or neighbour solicitations for the VIP alone. An IPv4 VIP that is in no subnet of
-// the interface is ignored, because no host on the link sends ARP requests for it.
+// ARP requests or neighbour solicitations for the VIP without preventing replies for the other
+// addresses of the interface. An IPv4 VIP that is in no subnet of these other addresses is ignored,
+// because hosts on the link send no ARP requests for it.
 static bool is_answered(
 	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {
 	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {

@@ -152,10 +152,10 @@ static void report_mss(struct weir_agent_doctor *doctor, const struct weir_addre
 			"advertise a smaller MSS: raise the MTU on the whole path, or lower the "
 			"MSS",
 			mtu, room, family);
-		// The command repeats the whole route, because the metric identifies it. advmss is
-		// in front of the next hops, if there are several. "ip route change" accepts
-		// neither the states that "ip route show" prints, nor a next hop beside its object
-		// (nhid).
+		// The command repeats the whole route, because the kernel identifies a route also
+		// by its metric. advmss must be in front of the next hops if there are several. sed
+		// removes words of "ip route show" that "ip route change" rejects: the states, and
+		// the ID of a nexthop object (nhid) whose next hops are printed, too.
 		weir_findings_cure(&doctor->findings,
 			"%s route change advmss %u $(%s -o route show default | head -n 1 | "
 			"sed -E 's/ (nhid|expires|advmss( lock)?) [^ ]*//g; "

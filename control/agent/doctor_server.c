@@ -58,8 +58,8 @@ void weir_agent_doctor_check_keys(struct weir_agent_doctor *doctor) {
 	}
 }
 
-// Report a running process `weir-agent run` that does not respond, needs root to connect to it, or
-// has another run directory. Returns whether there is such a process.
+// Report a running process `weir-agent run` if it does not respond, if only root can connect to it,
+// or if it has another run directory. Returns whether there is such a process.
 static bool report_running(struct weir_agent_doctor *doctor) {
 	const struct weir_agent_options *options = doctor->options;
 	const struct weir_processes found =

@@ -33,8 +33,8 @@ void weir_drain_note_balancers(struct weir_drain *drain, uint32_t known, uint32_
 	drain->whole |= drain->patient && known == 0 && !drain->notified;
 }
 
-// Returns the number of connections that the drain waits for. Half-open connections count only
-// until WEIR_DRAIN_HANDSHAKE_MS after the last acknowledgement. open, half_open: as for
+// Returns the number of connections that the drain waits for. Half-open connections are included
+// only until WEIR_DRAIN_HANDSHAKE_MS after the last acknowledgement. open, half_open: as for
 // weir_drain_step.
 static uint32_t count(
 	const struct weir_drain *drain, uint64_t now_ms, uint32_t open, uint32_t half_open) {

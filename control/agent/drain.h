@@ -2,10 +2,10 @@
 //
 // Drain: decides when a lame duck may stop. A lame duck may stop when the interval is over, or
 // earlier if every balancer has acknowledged the state, and the service has had no connection for a
-// short time. Half-open connections count only for a short time after the last acknowledgement,
-// because a handshake that takes longer was lost or is forged. If no balancer probes the agent, the
-// agent cannot notify any balancer, and balancers may still send new connections. In this case a
-// patient drain lasts for the whole interval.
+// short time. The drain waits for half-open connections only until a short time after the last
+// acknowledgement, because a handshake that takes longer was lost or is forged. If no balancer
+// probes the agent, the agent cannot notify any balancer, and balancers may still send new
+// connections. In this case a patient drain lasts for the whole interval.
 //
 // Threads: one. Uses no clock.
 #pragma once
@@ -50,17 +50,17 @@ struct weir_drain { // zeroed = NONE
 // The drain is done after this time without connections. When the last balancer acknowledges the
 // state, packets of a new connection may still be in flight.
 #define WEIR_DRAIN_QUIET_MS 300
-// Half-open connections count until this time after the last acknowledgement. A lost SYN or SYN+ACK
-// is retransmitted after 1 s.
+// The drain waits for half-open connections until this time after the last acknowledgement. A lost
+// SYN or SYN+ACK is retransmitted after 1 s.
 #define WEIR_DRAIN_HANDSHAKE_MS 1500
 
 // Start a drain with the deadline now_ms + interval_ms. patient: if no balancer probes the agent,
 // the drain lasts for the whole interval. If a patient drain is running, the new drain is patient
-// as well: the command that started the running drain waits for the new one.
+// as well: the command that started the running drain then waits for the new drain.
 void weir_drain_begin(
 	struct weir_drain *drain, uint64_t now_ms, uint64_t interval_ms, bool patient);
 void weir_drain_end(struct weir_drain *drain);
-// Returns whether a drain has begun, and is neither done nor at its deadline.
+// Returns whether a drain is in progress: the state is TELLING or SERVING.
 bool weir_drain_is_running(const struct weir_drain *drain);
 
 // Set the numbers of balancers, for `notified` and for a patient drain. Call this function before

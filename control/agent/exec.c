@@ -26,7 +26,7 @@
 #define RETRY_MS 1000 // time between two attempts to announce a state
 // Maximum wait for an agent that answered earlier, and may be restarting.
 #define PATIENCE_MS 2000
-// While draining, the stop timeout of systemd is extended to the maximum duration of the drain plus
+// During a drain, the stop timeout of systemd is extended to the maximum duration of the drain plus
 // this time.
 #define STOP_EXTRA_MS 5000
 
@@ -89,7 +89,7 @@ static int exchange(struct exec *exec, char *why) {
 	return 0;
 }
 
-// Returns what the server does now, for messages.
+// Returns the activity of the server as a verb for messages.
 static const char *activity(const struct exec *exec) {
 	if (exec->state != SERVING) {
 		return "stops";

@@ -66,7 +66,7 @@ void weir_load_set_speed(struct weir_load *load, const struct weir_load_speed *s
 	load->speed = *speed;
 }
 
-// Returns whether the application reports at least one of these fields.
+// Returns whether the application's last report contains one of these fields and has not expired.
 static bool application_reports(const struct weir_load *load, uint32_t fields, uint64_t now_ms) {
 	return load->application_at_ms > 0 && (load->application.given & fields) != 0 &&
 	       now_ms - load->application_at_ms <= load->params.application_ms;

@@ -202,7 +202,7 @@ static bool is_zero(const json_t *count) {
 }
 
 // Print a line with the progress if the line has changed, and a last line when the drain is over.
-// shown: the line printed last, of `bytes` bytes. Returns the progress of the drain.
+// shown: a buffer of `bytes` bytes with the line printed last. Returns the progress of the drain.
 static enum progress show_progress(const json_t *status, char *shown, size_t bytes) {
 	const json_t *drain = json_object_get(status, "drain");
 	const char *state = json_string_value(json_object_get(drain, "state"));
@@ -260,7 +260,8 @@ static void warn_of_balancers(const struct weir_agent_options *options, const js
 	const size_t balancers = json_array_size(json_object_get(status, "balancers"));
 
 	if (!json_is_false(notified) || progress == CANCELLED) {
-		// true or absent: a balancer was notified, or an older agent does not report it
+		// true or absent: a balancer was notified, or an older agent does not report
+		// `notified`
 		return;
 	}
 	if (progress != DRAINING) {

@@ -13,8 +13,9 @@
 #include "log.h"
 
 #define WEIR_LOCAL_SOCKET "agent.sock" // name of the socket in the run directory
-// Maximum number of clients at the same time. Each new client takes the place of the client that
-// came this number of clients before, because a request is answered when it arrives.
+// Maximum number of clients at the same time. A new client replaces the client that connected this
+// number of clients earlier, if that client is still connected: it has sent no complete request,
+// because a client is disconnected after the reply.
 #define WEIR_LOCAL_SOCKET_CLIENTS 16
 
 struct weir_local_client;

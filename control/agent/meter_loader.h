@@ -19,8 +19,8 @@ struct weir_meter_params {
 	uint32_t connections; // maximum number of open connections; 0 = WEIR_METER_CONNECTIONS
 };
 
-// Start to measure the connections of this network namespace. Connections that are already open
-// count as open, but their service time is not measured. Returns 0, -EPERM, -ENOENT (no BTF), ...
+// Start to measure the connections of this network namespace. Connections that are already open are
+// counted, but their service time is not measured. Returns 0, -EPERM, -ENOENT (no BTF), ...
 int weir_meter_load(const struct weir_meter_params *params, struct weir_meter_program **ret,
 	char *why, size_t why_bytes);
 void weir_meter_unload(struct weir_meter_program *program); // NULL is allowed

@@ -80,8 +80,8 @@ int weir_take_allowed(const struct weir_option *option, const char *value, void 
 	return 0;
 }
 
-// Check that --service has ports for run and no ports for other commands. Set the user who may
-// announce for each service (--allow-user).
+// Check that --service has ports for run and no ports for other commands. For each service, set the
+// user who may announce its state (--allow-user).
 int weir_check_services(struct weir_agent_options *options, char *why, size_t why_bytes) {
 	char reason[160], shown[64];
 	int r = 0;

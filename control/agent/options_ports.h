@@ -16,6 +16,6 @@ int weir_take_service(const struct weir_option *option, const char *value, void 
 int weir_take_allowed(const struct weir_option *option, const char *value, void *options, char *why,
 	size_t why_bytes);
 
-// Check --service and --allow-user; call this function when the command is known. Sets the user who
-// may announce for each service. Returns 0, or -EINVAL with one line in why.
+// Check --service and --allow-user; call this function when the command is known. For each service,
+// sets the user who may announce its state. Returns 0, or -EINVAL with one line in why.
 int weir_check_services(struct weir_agent_options *options, char *why, size_t why_bytes);

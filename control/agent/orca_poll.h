@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// ORCA poll: reads the application's load over HTTP periodically while a balancer requests the
-// load. The response has the ORCA load report in its headers, or as a JSON body.
+// ORCA poll: reads the application's load over HTTP periodically while a balancer requests values.
+// The response has the ORCA load report in its headers, or as a JSON body.
 //
 // Threads: the event loop's; the HTTP request runs in libuv's pool.
 #pragma once
@@ -33,10 +33,10 @@ int weir_orca_poll_create(
 // Stop the poll. The event loop frees the poll later. NULL is allowed.
 void weir_orca_poll_close(struct weir_orca_poll *poll);
 
-// wanted: whether a balancer requests the load. If not, the response to a request in progress is
+// wanted: whether a balancer requests values. If not, the response to a request in progress is
 // ignored.
 void weir_orca_poll_want(struct weir_orca_poll *poll, bool wanted);
 
-// Returns the state as text: "ok", "not wanted" (no balancer requests the load, or there was no
+// Returns the state as text: "ok", "not wanted" (no balancer requests values, or there was no
 // response yet), or the error of the last request.
 const char *weir_orca_poll_state(const struct weir_orca_poll *poll);

@@ -155,8 +155,8 @@ bool weir_port_watch_set_word(struct weir_port_watch *watch, uint16_t port, uint
 
 // --- a check ------------------------------------------------------------------------------
 
-// Returns whether a port has lost its last listening socket. first: index of the first port in
-// watch->ports. counts: current number of listening sockets of each port.
+// Returns whether one of these ports has lost its last listening socket. first: index of the first
+// port in watch->ports. counts: current number of listening sockets of each port.
 static bool is_death(const struct weir_port_watch *watch, uint32_t first, const uint32_t *counts,
 	uint32_t count) {
 	for (uint32_t i = 0; i < count; i++) {

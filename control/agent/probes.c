@@ -31,8 +31,8 @@ static void send_answer(
 	}
 }
 
-// Send TCP statistics only to a registered balancer. Otherwise a replayed probe with a forged
-// source would cause two datagrams to that source.
+// Send TCP statistics only to a balancer that has an entry (balancers.h). Otherwise a replayed
+// probe with a forged source would cause two datagrams to that source.
 static void send_tcp(struct weir_probes *probes, const struct weir_balancer *balancer) {
 	const struct weir_probes_params *params = &probes->params;
 	const struct weir_agent_key *key = weir_agent_keys_find(params->keys, balancer->key_id);

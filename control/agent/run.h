@@ -16,6 +16,6 @@ enum weir_agent_exit {
 	WEIR_AGENT_EXPIRED = 4, // lame-duck: the interval has expired, and connections may be left
 };
 
-// Runs the command. Returns the exit status. For doctor and exec, this may be a number that is not
-// in the enum, or has another meaning there (doctor_checks.h, exec.h).
+// Runs the command. Returns the exit status. For doctor and exec, the status can be a number that
+// is not in the enum, or has another meaning there (doctor_checks.h, exec.h).
 enum weir_agent_exit weir_agent_run(const struct weir_agent_options *options);

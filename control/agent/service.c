@@ -30,8 +30,8 @@
 #include "warm_up.h"
 
 #define WHY_BYTES 320
-// The application's report expires after this number of intervals (--orca-interval) and the maximum
-// duration of a request.
+// The application's report expires after this number of intervals (--orca-interval) plus the
+// maximum duration of a request.
 #define APPLICATION_INTERVALS 4
 
 struct service {

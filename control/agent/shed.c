@@ -100,7 +100,7 @@ static void end(struct weir_shed *shed, enum weir_agent_shed_result result) {
 
 // --- batches ------------------------------------------------------------------------------
 
-// Sends a request to the helper: count the connections, and end up to `count` of them.
+// Sends a request to the helper: count the connections, and end at most `count` of them.
 static void request(struct weir_shed *shed, uint32_t count) {
 	const struct weir_agent_shed *order = &shed->orders.active->order;
 	struct weir_shed_helper_request message = {.order = shed->order_number,

@@ -32,8 +32,8 @@ static struct weir_shed_order *find(
 }
 
 // Returns an entry that can be used for a new order: an unused entry, or else the entry whose
-// deadline is the earliest and has passed. Returns NULL if there is none, because balancers may
-// still repeat the orders of all entries.
+// deadline is the earliest and has passed. Returns NULL if there is none: an entry is kept until
+// the deadline of its order, because the balancer can repeat the order until then.
 static struct weir_shed_order *find_room(struct weir_shed_orders *orders, uint64_t clock_ms) {
 	struct weir_shed_order *room = NULL;
 

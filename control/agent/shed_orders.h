@@ -45,10 +45,10 @@ enum weir_shed_verdict {
 	WEIR_SHED_REFUSED, // the order gets no answer; *refusal has the reason
 };
 
-// Classify an authentic order. agent: random number of this process. clock_ms: the monotonic clock
-// of answers. *ret: with NEW and KNOWN, the entry of the order. *refusal: with REFUSED, the reason:
-// AGENT (the order is for another process), VALUE (the deadline is too far ahead), REPLAY (the
-// balancer has sent a newer order) or RATE (no entry is free).
+// Classify an authentic order. agent: the random number that identifies this process. clock_ms: the
+// monotonic clock of answers. *ret: with NEW and KNOWN, the entry of the order. *refusal: with
+// REFUSED, the reason: AGENT (the order is for another process), VALUE (the deadline is too far
+// ahead), REPLAY (the balancer has sent a newer order) or RATE (no entry is free).
 enum weir_shed_verdict weir_shed_orders_take(struct weir_shed_orders *orders,
 	const struct weir_agent_shed *order, uint64_t agent, uint64_t clock_ms,
 	struct weir_shed_order **ret, enum weir_agent_refusal *refusal);

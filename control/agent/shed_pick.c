@@ -34,9 +34,9 @@ bool weir_shed_is_of(const struct weir_agent_shed_bind *binds, uint8_t bind_coun
 // Returns true if the server sent the last data, or if there was no data. Otherwise the application
 // may still be computing its response.
 static bool has_server_sent_last(const struct tcp_info *tcp) {
-	// Both times start at the handshake, and have a resolution of one jiffy. If the first
-	// request arrives in the same jiffy, the times are equal although the server has sent no
-	// data. Therefore the numbers of segments are checked, too.
+	// Before any data, both times are measured from the handshake. Their resolution is one
+	// jiffy. If the first request arrives in the same jiffy, the times are equal although the
+	// server has sent no data. Therefore the numbers of segments are checked, too.
 	return tcp->tcpi_last_data_sent <= tcp->tcpi_last_data_recv &&
 	       (tcp->tcpi_data_segs_in == 0 || tcp->tcpi_data_segs_out > 0);
 }
@@ -95,8 +95,8 @@ bool weir_shed_pick_hand(struct weir_shed_pick *pick, const struct weir_shed_con
 }
 
 // Discards the entries of connections that were passed to the hook at least WEIR_SHED_HANDED_MS
-// ago. Marks the remaining connections as not open; the scan then marks each connection that it
-// finds as open.
+// ago. Marks the remaining connections as not open. When the scan finds a connection, it marks the
+// connection as open.
 static void forget_old(struct weir_shed_pick *pick, uint64_t now_ms) {
 	uint32_t kept = 0;
 

@@ -64,7 +64,7 @@ static struct weir_handshake_flow flow_of(const struct weir_agent_steal *steal) 
 }
 
 // Returns the result for a flow in this state. NO_RESULT: the result is not known yet, because the
-// flow has a handshake that may be removed.
+// flow has a handshake that can be removed.
 static enum weir_agent_steal_result judge(const struct weir_handshake *handshake) {
 	switch (handshake->state) {
 	case WEIR_HANDSHAKE_NO_LISTENER:
