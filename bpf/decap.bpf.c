@@ -273,8 +273,8 @@ static __always_inline int parse_between(struct tunnel *tunnel, void *end) {
 // Returns true if an IPv4 packet has the outer headers of an accepted mode, and is addressed to
 // this host. If a UDP or GRE packet is fragmented, only the first fragment has the header that
 // identifies a tunnel. Therefore the function returns false for all later fragments of such a
-// packet. These fragments go to the kernel, which cannot reassemble the packet without the first
-// fragment.
+// packet. These fragments go to the kernel, which cannot reassemble the packet if this program
+// drops the first fragment.
 static __always_inline bool is_ipv4_tunnel(const struct iphdr *ip, void *end) {
 	if (ip->protocol != IPPROTO_IPIP && ip->protocol != IPPROTO_IPV6 &&
 		(ip->frag_off & IPV4_OFFSET)) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-3-Clause)
 //
 // Listening sockets of one network namespace: writes a record to a ring buffer when a TCP socket on
-// a watched port starts or stops listening. Attached to the tracepoint of socket state changes. Any
-// state change except to or from LISTEN costs only two comparisons.
+// a watched port starts or stops listening. Attached to the tracepoint of socket state changes. A
+// state change that does not involve LISTEN costs only two comparisons.
 //
 // The kernel removes a listening socket from its tables before this tracepoint, but adds a
 // listening socket after the tracepoint. When a reader gets a record, the tables therefore no

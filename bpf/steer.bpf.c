@@ -29,8 +29,8 @@
 
 #define TCP_FLAGS 13 // offset of the flags in the TCP header
 #define TCP_SYN 0x02
-// Mask of FIN, SYN, RST and ACK. A packet begins a connection if SYN is set and the other three
-// flags are not.
+// Mask of FIN, SYN, RST and ACK. A packet begins a connection if SYN is set, and FIN, RST and ACK
+// are not set.
 #define TCP_BEGINS 0x17
 
 #define IPV4_FRAGMENT bpf_htons(0x3fff) // mask of the more-fragments flag and the offset
@@ -101,8 +101,8 @@ static __always_inline weir_vip_value *find_range(
 }
 
 // Returns true if an ICMP packet to a VIP goes to the dataplane: echo requests and ICMP errors. All
-// other types go to the kernel, such as redirects, router and neighbour discovery, and replies to
-// requests of the kernel. protocol: IPPROTO_ICMP or IPPROTO_ICMPV6. type: type of the ICMP message.
+// other types, such as redirects, neighbour discovery and replies to requests of the kernel, go to
+// the kernel. protocol: IPPROTO_ICMP or IPPROTO_ICMPV6. type: type of the ICMP message.
 static __always_inline int is_icmp_for_us(__u8 protocol, __u8 type) {
 	if (protocol == IPPROTO_ICMP) {
 		return type == ICMP_ECHO || type == ICMP_DEST_UNREACH ||
@@ -224,7 +224,7 @@ static __always_inline enum verdict steer_ipv6(
 }
 
 // Returns true if a packet completes a handshake for which a listening socket sent a SYN cookie.
-// The kernel keeps no other state of such a handshake.
+// The kernel keeps no state of such a handshake.
 static __always_inline int has_cookie(
 	struct bpf_sock *listener, void *ip, __u32 bytes, struct tcphdr *tcp, void *end) {
 	return (void *)(tcp + 1) <= end &&
@@ -272,8 +272,8 @@ static __always_inline int kernel_has(
 }
 
 // Returns true if a packet that is not a SYN must go to the dataplane: the bind of the destination
-// port was removed, and the kernel does not have the connection. Then also stores the time of the
-// packet. at: the IP header. tcp: the TCP header.
+// port was removed, and the kernel does not have the connection. In this case, the function also
+// stores the time of the packet. at: the IP header. tcp: the TCP header.
 static __always_inline int is_leaving(
 	struct xdp_md *ctx, void *at, void *end, struct weir_vip_key *key, struct tcphdr *tcp) {
 	const __be16 port = tcp->dest;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Texts that are written in several steps.
+// Writes a text in several steps.
 //
 // Threads: any.
 #pragma once

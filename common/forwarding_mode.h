@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Forwarding modes: which headers the dataplane puts in front of a client's packet to a backend.
-// This list has the names of the modes; segment/forwarding.h describes the headers.
+// Forwarding modes: a mode determines the headers that the dataplane puts in front of a client's
+// packet to a backend (segment/forwarding.h). This file lists the modes.
 #pragma once
 
 #include <stdbool.h>

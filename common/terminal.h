@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Untrusted text in messages for a terminal.
+// Makes untrusted text safe for messages on a terminal.
 //
 // Threads: any.
 #pragma once
