@@ -63,7 +63,8 @@ weir_config_check_object weir_config_check_instance, weir_config_check_port, wei
 	weir_config_check_policy, weir_config_check_flow_control, weir_config_check_subset,
 	weir_config_check_root;
 
-// Write the text that identifies, or describes, an element of a list in a difference.
+// Write the text that identifies, or describes, an element of a list in a difference
+// (config_difference.h).
 void weir_config_identify_port(const void *element, char *text, size_t bytes);
 void weir_config_identify_gcu(const void *element, char *text, size_t bytes);
 void weir_config_identify_service(const void *element, char *text, size_t bytes);
@@ -96,7 +97,8 @@ void weir_config_check_agent_type(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_json_keys_read *read);
 void weir_config_check_service_agent(struct weir_json_reader *reader,
 	const struct weir_json_place *place, struct weir_config_service *service, bool given);
-// Also sets the values that the own checks of backends take from the check of the service.
+// Checks the health checks of a service. Also copies values from the check of the service into the
+// own checks of backends.
 void weir_config_check_service_health(struct weir_json_reader *reader,
 	const struct weir_json_place *place, const struct weir_config_service *service,
 	const struct weir_json_keys_read *read);

@@ -449,7 +449,8 @@ static void format_payload(
 	escape(from + key->offset, text, bytes);
 }
 
-// Writes the words of a command. A word that would be ambiguous is in quotes.
+// Writes the words of a command. Empty words, and words with a space, a quote or a backslash, are
+// in quotes.
 static void format_command(
 	const struct weir_json_key *key, const char *from, char *text, size_t bytes) {
 	uint64_t count = weir_json_load(from + key->offset2, key->type->bytes2);

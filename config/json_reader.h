@@ -99,7 +99,7 @@ struct weir_json_key {
 	uint8_t read_by, belongs_to;
 };
 
-// Which keys of an object were read: bit i is the i-th key of its table.
+// The keys of an object that were read: bit i belongs to the i-th key of the table.
 struct weir_json_keys_read {
 	const struct weir_json_object *object;
 	uint64_t present; // the key is in the file
