@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Datagrams: the agent's UDP sockets, one for each address family. The source of an answer is the
-// address that the probe was sent to, even if that is a VIP.
+// address that the probe was sent to, even if this address is a VIP.
 //
 // Threads: one. Never blocks.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks which program or tunnel device decapsulates packets on the backend, and which forwarding
-// modes it accepts.
+// Checks whether a program or tunnel devices decapsulate packets on the backend, and which
+// forwarding modes are accepted.
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>

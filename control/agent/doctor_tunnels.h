@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tunnel devices of the kernel, for weir-agent doctor: which forwarding modes they decapsulate.
+// For weir-agent doctor: finds the tunnel devices of the kernel, and the forwarding modes that they
+// decapsulate.
 //
 // Threads: any. No logging.
 #pragma once

@@ -24,7 +24,7 @@
 
 #define REPLY_MS 200 // maximum wait for a reply from the agent
 #define RETRY_MS 1000 // time between two attempts to announce a state
-// Maximum wait for an agent that answered earlier, and may be restarting.
+// Maximum time without a reply from an agent that replied earlier: it may be restarting.
 #define PATIENCE_MS 2000
 // During a drain, the stop timeout of systemd is extended to the maximum duration of the drain plus
 // this time.

@@ -34,7 +34,7 @@ struct weir_listeners_connections {
 	uint32_t half_open; // connections with an incomplete handshake, also from forged SYNs
 };
 
-// Count the connections of these ports. The kernel scans all sockets of the host. Returns 0 or
+// Count the connections to these ports. The kernel scans all sockets of the host. Returns 0 or
 // negative errno.
 int weir_listeners_connections(
 	int fd, const uint16_t *ports, uint32_t port_count, struct weir_listeners_connections *ret);

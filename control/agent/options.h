@@ -108,7 +108,7 @@ static inline uint32_t weir_agent_forwarding(enum weir_forwarding_mode mode) {
 	return 1u << mode;
 }
 
-// Returns the method by which the agent ends connections when a balancer requests a shed.
+// Returns the method by which the agent ends connections when a balancer orders this (shed.h).
 enum weir_agent_shed_method weir_agent_options_shed(const struct weir_agent_options *options);
 
 // Parse "10.0.0.0/24", "2001:db8::/64", or a single address. Returns 0 or -EINVAL.

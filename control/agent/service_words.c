@@ -43,7 +43,8 @@ static enum weir_health_word word_of(
 }
 
 // Returns the least severe announced state of the service's ports. States can differ between ports,
-// because the announced state of a port is dropped when a socket listens on the port again.
+// because the announced state of a port is removed when the last socket of the port is closed
+// (STARTING), or when a socket listens on the port again (other states).
 static enum weir_health_word get_word(void *context, uint32_t index) {
 	const struct weir_service_words *words = context;
 	const struct weir_named_service *service = service_of(words, index);
