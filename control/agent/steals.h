@@ -3,9 +3,9 @@
 // Steals: the steal requests that were processed, and their answers. A request is processed once.
 // If the same request arrives again, its answer is sent again. An entry exists at least until the
 // deadline of its request. A request that has no entry and arrives after its deadline is answered
-// LATE. A deadline is at most WEIR_AGENT_STEAL_AHEAD_MS ahead. A rate limit ensures that at most
-// WEIR_STEALS_MOST requests are accepted during this time, so that no entry is replaced before the
-// deadline of its request.
+// LATE. A deadline is at most WEIR_AGENT_STEAL_AHEAD_MS in the future. A rate limit ensures that at
+// most WEIR_STEALS_MOST requests are accepted in WEIR_AGENT_STEAL_AHEAD_MS, so that no entry is
+// replaced before the deadline of its request.
 //
 // Threads: one. Uses no clock and no socket.
 #pragma once
@@ -30,8 +30,8 @@ struct weir_steals_entry {
 struct weir_steals { // zeroed = no entry
 	struct weir_steals_entry entry[WEIR_STEALS_MOST];
 	uint32_t last; // sequence number of the newest entry
-	// Token bucket. Each new request adds WEIR_STEALS_EVERY_MS to this time, or to the current
-	// time if that is later.
+	// Token bucket, as a time. Each accepted request sets it to WEIR_STEALS_EVERY_MS after its
+	// previous value, or after the current time if the previous value has passed.
 	uint64_t busy_ms;
 };
 
@@ -43,11 +43,11 @@ enum weir_steals_verdict {
 	WEIR_STEALS_REFUSED, // the request gets no answer; *refusal has the reason
 };
 
-// Classify an authentic request. agent: random number of this process. clock_ms: the monotonic
-// clock of answers. *ret: with NEW, KNOWN and PENDING, the entry of the request, valid until the
-// next call. *refusal: with REFUSED, the reason: AGENT (the request is for another process), FLOW
-// (a known request with another flow), VALUE (the deadline is too far ahead) or RATE (too many
-// requests).
+// Classify an authentic request. agent: random number of this process. clock_ms: current time of
+// the agent's clock, as in its answers. *ret: with NEW, KNOWN and PENDING, the entry of the
+// request, valid until the next call. *refusal: with REFUSED, the reason: AGENT (the request is for
+// another process), FLOW (a known request with another flow), VALUE (the deadline is too late) or
+// RATE (too many requests).
 enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);

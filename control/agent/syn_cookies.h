@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // SYN cookies: determines whether a client may have a valid cookie. The kernel keeps no state for a
-// SYN that it answers with a cookie, so the client's ACK can complete a connection that no lookup
-// finds.
+// SYN that it answers with a cookie, so the client's ACK can complete a connection although a
+// socket lookup has found nothing.
 //
 // The sysctl tcp_syncookies determines when the kernel sends cookies: 0 = never, 1 (the default) =
 // while the queue of half-open connections of a socket is full, 2 = always. Cookies are valid for
@@ -33,5 +33,5 @@ void weir_syn_cookies_init(
 
 // Returns whether a client may have a valid cookie that was sent before this call. Returns false if
 // the sysctl is 0. Otherwise returns true if the sysctl or the counter cannot be read. A missing
-// sysctl counts as 1. Reads two files of /proc.
+// sysctl is treated as 1. Reads two files of /proc.
 bool weir_syn_cookies_possible(struct weir_syn_cookies *cookies, uint64_t now_ms);

@@ -89,7 +89,7 @@ void weir_watched_ports_had_listener(
 bool weir_watched_ports_take(
 	struct weir_watched_ports *ports, uint32_t index, uint32_t listeners, uint64_t now_ms);
 
-// Set the state that the application has announced for a port; READY counts as NONE. Returns
+// Set the state that the application has announced for a port; READY is stored as NONE. Returns
 // whether the state that the agent announces for the port has changed; false for a port that is not
 // watched.
 bool weir_watched_ports_set_word(struct weir_watched_ports *ports, uint16_t port, uint8_t protocol,
@@ -116,9 +116,9 @@ uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 // set.
 //
 // If the balancer requests the states of ports, they are listed: first the ports that are down,
-// then the other ports, as many as fit. If not all ports that are down fit, no port is listed, and
-// the host's state becomes DOWN. States that applications have announced are not counted for this,
-// so they never change the host's state for other ports.
+// then the other ports, as many as fit. If the ports that are down do not all fit, no port is
+// listed, and the host's state becomes DOWN. A port is not one of these ports if only its
+// application has announced DOWN, so an application cannot change the host's state.
 //
 // If the balancer does not request the states of ports, and all ports have an announced state, the
 // least severe of these states becomes the host's state. A host's state other than READY is never

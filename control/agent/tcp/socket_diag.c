@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 int weir_socket_diag_open(void) {
-	const struct timeval timeout = {.tv_sec = 1}; // the kernel responds at once
+	const struct timeval timeout = {.tv_sec = 1}; // the kernel responds immediately
 	int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), r;
 
 	if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) == 0) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Socket diagnosis: blocking requests to the kernel about the sockets of this network namespace
-// (sock_diag(7)): lists the sockets on some ports, and looks up or ends one socket.
+// Socket diagnosis: lists the sockets on some ports of this network namespace, and looks up or ends
+// one socket, with requests to the kernel (sock_diag(7)).
 //
-// Threads: any; no state. No logging. Blocks until the kernel has responded.
+// Threads: any; no state. No logging. A call blocks until the kernel responds; a read of the
+// response fails after one second.
 #pragma once
 
 #include "socket_dump.h"
@@ -12,8 +13,9 @@
 int weir_socket_diag_open(void);
 
 // List the sockets of both address families; query.family is ignored. sequence: sequence number of
-// the first of two dumps; the second dump gets sequence + 1. Both numbers must differ from that of
-// the previous request on this netlink socket. take: called for each socket. Needs no privilege.
+// the first of two dumps; the second dump gets sequence + 1. Both numbers must differ from the
+// number of the previous request on this netlink socket. take: called for each socket. Needs no
+// privilege.
 // Returns 0 or negative errno (-ENOENT: the kernel module of the protocol is not loaded).
 int weir_socket_diag_list(int fd, struct weir_socket_query query, uint32_t sequence,
 	weir_socket_take take, void *context);

@@ -112,8 +112,7 @@ static void take_socket(const struct weir_socket_query *query, const void *paylo
 	}
 }
 
-// Returns the errno at the start of a message, or `otherwise` if the message is too short for an
-// errno or the errno is 0.
+// Returns the negative errno at the start of a message, or `otherwise` if the message has none.
 static int error_of(const void *payload, size_t bytes, int otherwise) {
 	int error = 0;
 

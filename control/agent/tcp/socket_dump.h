@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Socket dumps: requests a list of the sockets on some ports from the kernel (inet_diag over
-// netlink, sock_diag(7)) and reads the list. The kernel writes one part of the list for each read.
+// Socket dumps: requests from the kernel a list of the sockets on some ports (inet_diag over
+// netlink, sock_diag(7)), and reads the list. The kernel writes one part of the list for each read.
 // The reader can wait for any length of time between two reads. If sockets open or close during
 // this time, these and other sockets may be missing or appear twice.
 //

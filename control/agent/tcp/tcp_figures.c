@@ -154,7 +154,7 @@ static bool is_local(const struct inet_diag_msg *socket) {
 		       0;
 }
 
-// Add the segments and bytes that a connection has sent since the previous scan to the statistics.
+// Add the growth of a connection's counters since the previous scan to the statistics in `look`.
 // now: current counters of the connection.
 static void add_growth(const struct weir_tcp_figures *figures, const struct weir_tcp_seen *now,
 	struct weir_tcp_look *look) {

@@ -4,7 +4,7 @@
 // kernel's tcp_info, for each address family of clients. A scan (called look in the code) lists all
 // connections once. The kernel counts the segments and bytes of a connection from its start, but
 // the sums need the growth since the previous scan. Therefore the counters of each connection are
-// stored, with its cookie as key; the kernel never reuses a cookie.
+// stored, with its socket cookie as key; the kernel never reuses a socket cookie.
 //
 // If the previous scan did not contain a connection, the connection is counted from its start,
 // unless the previous scan was partial or the current scan is the first. Data that a connection
@@ -21,7 +21,7 @@
 #include "agent_message.h"
 #include "socket_dump.h"
 
-// Maximum connections that a scan stores. The tables of two scans use at most 13 MB.
+// Maximum number of connections that a scan stores. The tables of two scans use at most 13 MB.
 #define WEIR_TCP_FIGURES_MOST 131072u
 
 // Histogram buckets for all 64-bit numbers: 16 buckets for each power of two.
@@ -70,8 +70,8 @@ void weir_tcp_figures_pause(struct weir_tcp_figures *figures);
 // Begin a scan. Discards an earlier scan that was not ended.
 void weir_tcp_figures_begin(struct weir_tcp_figures *figures);
 // Add a socket of a dump with INET_DIAG_INFO to the current scan. A callback of type
-// weir_socket_take; figures: struct weir_tcp_figures. A socket that is listed twice counts once. A
-// socket does not count if its client has a loopback address or the address of the server.
+// weir_socket_take; figures: struct weir_tcp_figures. A socket that is listed twice is counted
+// once. A socket is not counted if its client has a loopback address or the address of the server.
 void weir_tcp_figures_take(void *figures, const struct weir_socket *socket);
 // Returns the number of connections in the current scan.
 uint32_t weir_tcp_figures_taken(const struct weir_tcp_figures *figures);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Named services: groups of ports of this host, `web=80,443,53/udp`, and the user whose processes
-// may announce the state of a service. A port is in one service at most, so that no user can
+// Named services: groups of ports of this host, such as `web=80,443,53/udp`, each with the user
+// whose processes may announce its state. A port is in at most one service, so that no user can
 // announce the state of another user's port. The states of all ports fit into one answer to a
 // probe.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // weir_word.h: functions with which a server announces to Weir's balancers that it accepts no new
-// flows, from a signal handler and without root:
+// flows. They work in a signal handler and without root privileges:
 //
 //	static struct weir_word word;
 //

@@ -111,8 +111,8 @@ int weir_word_reply_read(const char *text, struct weir_word_reply *ret) {
 		return -EINVAL;
 	}
 	at += strcspn(at, ",");
-	// Rejects a sign, and more than nine digits, so that the numbers cannot overflow. A number
-	// of balancers always has fewer digits.
+	// Rejects a sign, and more than nine digits, so that the numbers cannot overflow. Numbers
+	// in a reply of weir-agent are always shorter.
 	if (sscanf(at, ", balancers %9[0-9], pending %9[0-9], ports%n", balancers, pending, &n) !=
 			2 ||
 		n == 0) {

@@ -3,7 +3,7 @@
 // Words: the sockets through which an application announces the state of its service (called word
 // in the code), without root privileges. Each service has a stream socket, RUN_DIR/words/NAME.sock,
 // which belongs to the service's user and has mode 0600. Therefore the kernel permits only
-// connections from this user and from root. The user of each client is checked again. Each
+// connections from this user and from root. The agent checks the user of each client again. Each
 // connection has one request (word_line.h), which is answered with one line.
 //
 // A user cannot delay the announcements of other users, or keep the agent busy: each service has a

@@ -17,9 +17,9 @@
 
 #define BACKLOG 16
 
-// Create the directory of the sockets in run_dir, and let all users search run_dir. run_dir belongs
-// to root or to the user of this process, and no other user can write to it (run_dir.h). Returns a
-// descriptor of the directory of the sockets, or negative errno.
+// Create the directory of the sockets in run_dir, and permit all users to search run_dir. run_dir
+// belongs to root or to the user of this process, and no other user can write to it (run_dir.h).
+// Returns a descriptor of the directory of the sockets, or negative errno.
 static int make_dir(const char *run_dir) {
 	const mode_t search = S_IXGRP | S_IXOTH;
 	struct stat status;
@@ -52,7 +52,7 @@ static int make_dir(const char *run_dir) {
 	return dir;
 }
 
-// Removes the sockets of an earlier agent. That agent has exited, because agent.sock is not in use.
+// Removes the sockets of an earlier agent. agent.sock is not in use, so that agent has exited.
 static void remove_sockets(const char *path) {
 	DIR *dir = opendir(path);
 	const struct dirent *entry;
