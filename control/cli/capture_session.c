@@ -112,7 +112,7 @@ static int send_command(struct weir_capture_session *capture, const char *comman
 	return r;
 }
 
-// Pause before each request but the first, unless weir-control has more packets. capture.read
+// Pause before each request except the first, unless weir-control has more packets. capture.read
 // returns as soon as there is one packet. Without the pause, each packet would have its own reply
 // when packets are rare, and weir-control would use more CPU time.
 static void gather(struct weir_capture_session *capture) {

@@ -3,7 +3,7 @@
 // A packet of capture.read: its bytes, and its action as text. Missing or invalid keys are left
 // out, because a weir-control of another version may send fewer keys.
 //
-// Threads: any. Prints nothing; text is safe for a terminal.
+// Threads: any. Prints nothing. The text of weir_captured_verdict is safe for a terminal.
 #pragma once
 
 #include <jansson.h>
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 // Returns the text value of a key of the packet, or "" if the packet lacks the key. The text is
-// valid until the packet is freed.
+// valid until the packet is freed, and may not be safe for a terminal.
 const char *weir_captured_text(const json_t *packet, const char *key);
 
 // Copy the start of the packet, at most `bytes` bytes. Returns the length, or 0 if the data is not

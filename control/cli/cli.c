@@ -62,7 +62,7 @@ static void expect_walk(struct weir_cli *cli, const json_t *request) {
 		weir_client_set_timeout(cli->client, cli->options->tables_ms);
 	}
 	// After a timeout, the audit list shows the results of these two requests.
-	cli->walk = flows ? "deleting flows" : clients ? "forgetting clients" : NULL;
+	cli->walk = flows ? "deleting flows" : clients ? "deleting affinity entries" : NULL;
 }
 
 static int run_request(struct weir_cli *cli, const struct weir_cli_command *command) {
@@ -131,7 +131,7 @@ static int run_command(const struct weir_cli_options *options,
 	return command->request != NULL ? run_request(&cli, command) : command->run(&cli, command);
 }
 
-// Returns the command that the words before an invalid option name, or NULL.
+// Returns the command of a line with an invalid option, from the words before the option; or NULL.
 static const struct weir_cli_command *command_of(const struct weir_command_line *line) {
 	char why[512];
 

@@ -89,7 +89,7 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 
 	fprintf(cli->err, "weirctl: %s%s\n", is_usage(answer) ? "" : "refused: ",
 		weir_terminal_text(text != NULL ? text : "no reason given", shown, sizeof(shown)));
-	if (file == NULL) { // an earlier weir-control does not send the name of the file
+	if (file == NULL) { // an older weir-control does not send the name of the file
 		file = cli->count > 0 ? cli->words[0] : "configuration";
 	}
 	if (text == NULL || first == NULL || strstr(text, first) == NULL) {
@@ -97,8 +97,8 @@ static void print_refusal(const struct weir_cli *cli, const json_t *answer) {
 	}
 }
 
-// If weir-control has not published changes to weir-dataplane yet, print the reason on stderr, and
-// add the reason to the result for --json.
+// If weir-control has changes that it has not published yet, print the reason on stderr, and add
+// the reason to the result for --json.
 static void print_unpublished(struct weir_cli *cli, const json_t *answer) {
 	json_t *reason = json_object_get(answer, "not_published");
 	const char *text = json_string_value(reason);

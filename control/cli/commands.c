@@ -439,7 +439,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 WEIR_CLI_CANARY, weir_canary_build_start, weir_canary_show_one, weir_canary_run_start, true},
 	{"canary", "list", "", "show the canaries of all services", NULL, "weirctl canary list",
 	 "canary.show", 0, 0, 0, build_nothing, weir_canary_show_list, NULL, false},
-	{"canary", "show", "SERVICE", "show the canary of a service, and its errors and latency beside those of other backends", NULL,
+	{"canary", "show", "SERVICE", "show the canary of a service, with its errors and latency and the values of the other backends", NULL,
 	 "weirctl canary show web", "canary.show", 1, 1, 0, build_service, weir_canary_show_all, NULL,
 	 false},
 	{"canary", "stop", "[--promote|--rollback] SERVICE", "end the canary of a service",
@@ -503,7 +503,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "backend. With CLIENT, an address or a prefix, shows the backend that gets the client's new flows.\n"
 	 "A client is proven if a TCP connection of the client was established. Floods of forged addresses\n"
 	 "do not displace proven clients.\n"
-	 "With CLIENT, membership in the --group of weir-control is sufficient.\n",
+	 "With CLIENT, the command also works for members of the --group of weir-control.\n",
 	 "weirctl affinity show web 192.0.2.7", "affinity.show", 0, 2, 0, weir_affinity_build_show,
 	 weir_affinity_show, NULL, true},
 	{"affinity", "clear", "SERVICE[/BACKEND] [CLIENT]",

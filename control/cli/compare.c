@@ -122,7 +122,7 @@ static int compare_ranges(const void *one, const void *other) {
 }
 
 // Add a row to the table. The first cell is a name; the next cells are the values of the backends:
-// member `key` of their member `object`. object: NULL = `key` is a member of the backends.
+// member `key` of their member `object`. object: NULL = `key` is a member of the backend itself.
 static void add_line(struct weir_text_table *table, const char *name, const json_t **backends,
 	size_t count, const char *object, const char *key, enum weir_show_kind kind) {
 	char text[BACKENDS_SHOWN + 1][CELL];

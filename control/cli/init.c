@@ -100,7 +100,7 @@ static char *read_table(const char *path) {
 }
 
 // Returns the value for "mtu" of the port, to which weir-dataplane sets the MTU of the interface:
-// the current MTU of the interface, limited to the range that AF_XDP allows; 1500 if the MTU is
+// the current MTU of the interface, but at least MTU_LEAST and at most MTU_MOST; 1500 if the MTU is
 // unknown.
 static uint32_t read_mtu(const char *interface) {
 	char path[64], *text;

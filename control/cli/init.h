@@ -17,7 +17,7 @@ int weir_init_run(struct weir_cli *cli, const struct weir_cli_command *command);
 bool weir_init_interface(
 	const char *route, const char *ipv6_route, char interface[WEIR_INIT_INTERFACE_BYTES]);
 
-// Returns the lowest CPU that is online, but CPU 0, which serves most interrupts, only if there is
-// no other. online: contents of /sys/devices/system/cpu/online, such as "0-3" or "0,2-5"; NULL =
-// unknown: CPU 1.
+// Returns the lowest online CPU other than CPU 0, which serves most interrupts; CPU 0 if no other
+// CPU is online. online: contents of /sys/devices/system/cpu/online, such as "0-3" or "0,2-5";
+// NULL = unknown: returns 1.
 uint32_t weir_init_core(const char *online);

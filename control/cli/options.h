@@ -107,7 +107,7 @@ struct weir_cli_options { // strings are constants, or point into argv or the en
 };
 
 // Parse a command line. environment_run_dir: value of the environment variable WEIR_RUN_DIR, or
-// NULL. Returns 0, or -EINVAL, one line in why, and in ret->line the words before the error.
+// NULL. Returns 0, or -EINVAL with one line in why and the words before the error in ret->line.
 int weir_cli_options_parse(int argc, char **argv, const char *environment_run_dir,
 	struct weir_cli_options *ret, char *why, size_t why_bytes);
 

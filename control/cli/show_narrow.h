@@ -35,7 +35,7 @@ void weir_show_list(FILE *out, const json_t *rows, const struct weir_show_choice
 	uint32_t count, const char *nothing);
 
 // Print a table (weir_show_table), but hide columns so that the table fits into width, if possible.
-// width: 0 = unlimited. Prints the names of columns that are hidden because of the width below the
-// table.
+// width: 0 = unlimited. Below the table, prints the names of the columns that are hidden because of
+// the width.
 void weir_show_narrow(FILE *out, const json_t *rows, const struct weir_show_choice *choices,
 	uint32_t count, const char *nothing, uint32_t width);

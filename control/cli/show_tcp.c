@@ -8,7 +8,7 @@
 
 #define COUNT(columns) (sizeof(columns) / sizeof((columns)[0]))
 
-// Add a number times `scale` to a row as text, with three significant digits (all digits above
+// Add value * scale to a row as text, with three significant digits (all integer digits if above
 // 999), at most four decimals, and no exponent: "0.0421", "20.1", "1834". Adds nothing if value is
 // not a number.
 static void set_number(json_t *row, const char *key, const json_t *value, double scale) {

@@ -8,8 +8,8 @@
 void weir_stats_show(const struct weir_cli *cli, json_t *result); // prints the counters
 int weir_stats_run(struct weir_cli *cli, const struct weir_cli_command *command);
 
-// Returns the time of a result of stats.show in milliseconds, for differences: of a clock without
-// steps, or, from a weir-control without the member monotonic_ms, of the wall clock.
+// Returns the time of a result of stats.show in milliseconds, to compute the time between two
+// results: monotonic_ms, or the wall-clock time time_ms if the result has no monotonic_ms.
 json_int_t weir_stats_clock_ms(const json_t *sample);
 
 // Computes the rates between two results of stats.show: {interval_ms, workers: {counter: per

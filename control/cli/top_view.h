@@ -33,7 +33,7 @@ json_t *weir_top_between(
 // Sort the backends, in place.
 void weir_top_sort_backends(json_t *view, enum weir_top_sort sort);
 
-// An outage: the time since which there are no new values.
+// An outage: a time without new values.
 struct weir_top_outage {
 	time_t since; // start of the outage; 0 = no outage
 	time_t figures; // time of the shown values, 0 = none

@@ -16,8 +16,8 @@ struct trace {
 	json_int_t most, shown;
 	int64_t last_ns; // time of the previous packet; 0 = none
 	struct weir_trace_known known;
-	// Version of the tables at the request of `known`. After a packet with another version, the
-	// trace requests `known` again.
+	// Table version of the packet for which `known` was requested. For a packet with another
+	// version, the trace requests `known` again.
 	json_int_t tables;
 	bool warned_silent;
 };

@@ -28,7 +28,7 @@ void weir_client_set_timeout(struct weir_client *client, int timeout_ms);
 // Send a request and wait for the reply, an object whose "ok" is true or false (owned by the
 // caller). Returns 0, -ETIMEDOUT, -ECONNRESET (weir-control closed the connection), -EPROTO
 // (invalid reply), -EMSGSIZE (request too long; nothing was sent), -EFBIG (reply too long), or
-// another negative errno. After any error but -EMSGSIZE the connection is unusable: the following
-// calls return the same error at once. why gets one line with the error.
+// another negative errno. After any error except -EMSGSIZE the connection is unusable: further
+// calls return the same error immediately. why gets one line with the error.
 int weir_client_call(struct weir_client *client, const json_t *request, json_t **ret, char *why,
 	size_t why_bytes);

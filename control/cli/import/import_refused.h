@@ -14,7 +14,7 @@
 // was left out.
 bool weir_import_leave_out_refused(
 	struct weir_import *import, const struct weir_config_errors *errors);
-// Removes a key of a health check. service: the check of the service, if `check` is the own check
-// of a backend; NULL = none. An own check of the same type takes the keys that it lacks from the
-// check of the service, so the key gets its default instead. Returns 0, or -1 if out of memory.
+// Removes a key of a health check. service: the check of the service, if `check` is the check of
+// a backend; NULL = none. If both checks have the same type, a key that `check` lacks has the value
+// of the service's check, so the key gets its default instead. Returns 0, or -1 if out of memory.
 int weir_import_clear(json_t *check, const json_t *service, const char *key);

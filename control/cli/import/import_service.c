@@ -469,8 +469,8 @@ static void add_service(struct weir_import *import, struct weir_import_service *
 			    forwarding.gue_port != 0 ? json_integer(forwarding.gue_port) : NULL,
 			    "flow_control", limits, "quorum", positive(service->quorum),
 			    "hysteresis", positive(service->hysteresis), "panic_threshold_percent",
-			    // keepalived gives a failed server no connections, even if most have
-			    // failed
+			    // keepalived gives a failed server no connections, even if most
+			    // servers have failed
 			    service->health_check != NULL ? json_integer(0) : NULL, "health_check",
 			    service->health_check, "backends", service->backends)) < 0 ||
 		json_array_append(import->places, service->places) < 0) {

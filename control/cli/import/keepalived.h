@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Reads the virtual servers of a keepalived.conf, and the settings in global_defs that have a
-// counterpart. Adds notes about other blocks and statements from which something is lost.
+// counterpart. Adds a note about each other block or statement whose effect the import loses.
 //
 // Threads: any; no shared state. The caller reads the files.
 #pragma once

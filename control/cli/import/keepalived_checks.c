@@ -14,7 +14,7 @@
 static const struct checker {
 	const char *name;
 	const char *type; // equivalent check of Weir; NULL = none
-	const char *why; // difference from the checker; without a type, why there is none
+	const char *why; // difference from the checker; type NULL: why there is no check
 	unsigned int retries, retry_delay_ms; // defaults of keepalived
 } checkers[] = {
 	{"HTTP_GET", "http", NULL, 1, 3000},
@@ -259,8 +259,8 @@ static bool has_path(const json_t *urls, const json_t *path) {
 	return false;
 }
 
-// Returns the host that keepalived sends to a URL: that of the URL, of the checker, or of the
-// server.
+// Returns the host that keepalived sends with a request: the virtualhost of the URL, else of the
+// checker, else of the server.
 static const char *host_of(const struct weir_keepalived_statement *checker,
 	const struct weir_keepalived_statement *url,
 	const struct weir_keepalived_defaults *defaults) {
@@ -272,7 +272,7 @@ static const char *host_of(const struct weir_keepalived_statement *checker,
 					: "";
 }
 
-// Adds a further URL to a check. same_host: keepalived sends the same host as to the first URL.
+// Adds a further URL to a check. same_host: keepalived sends the same host as for the first URL.
 static void add_url(struct weir_import *import, const struct weir_keepalived_statement *statement,
 	bool same_host, json_t *check) {
 	json_t *url, *urls = json_object_get(check, "urls");

@@ -62,7 +62,7 @@ static bool is_of_address(char c, uint8_t family) {
 	       (family == 4 ? isdigit((unsigned char)c) : isxdigit((unsigned char)c) || c == ':');
 }
 
-// Appends a word. Replaces the address of the server by the placeholder, because the service has
+// Appends a word. Replaces the address of the server with the placeholder, because the service has
 // one check for all servers. Returns whether there is room.
 static bool append(struct command *command, const char *word, const struct weir_address *server) {
 	char text[WORD_BYTES * sizeof(ADDRESS)]; // a placeholder for each character, at most

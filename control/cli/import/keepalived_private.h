@@ -94,7 +94,8 @@ json_t *weir_keepalived_check(struct weir_import *import,
 	const struct weir_keepalived_defaults *defaults,
 	const struct weir_keepalived_target *target, bool *ret_any);
 bool weir_keepalived_is_checker(const char *keyword);
-// Reads a key that only this checker has into the health check. Returns false for other keys.
+// Reads a key that only this checker has, and adds it to the health check. Returns false for other
+// keys.
 bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
 	const struct weir_keepalived_statement *statement, json_t *check);
 
@@ -102,7 +103,8 @@ bool weir_keepalived_check_key(struct weir_import *import, const char *checker,
 // the server. Returns NULL if Weir cannot run the command, with the reason in *ret_why.
 json_t *weir_keepalived_command(const struct weir_keepalived_statement *checker,
 	const struct weir_address *server, const char **ret_why);
-// Reads a key that only a MISC_CHECK has into the health check. Returns false for other keys.
+// Reads a key that only a MISC_CHECK has, and adds it to the health check. Returns false for other
+// keys.
 bool weir_keepalived_misc_key(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, json_t *check);
 

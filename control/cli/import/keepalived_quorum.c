@@ -36,9 +36,9 @@ static uint64_t divide_up(uint64_t sum, uint64_t weight) {
 	return (sum + weight - 1) / weight;
 }
 
-// In keepalived, a service becomes up at the sum quorum + hysteresis, and down below quorum -
-// hysteresis. up, down: these sums.
-// Returns by how many backends earlier the service becomes down: 0, or 1 because of rounding.
+// In keepalived, a service becomes up when the sum of the weights reaches `up` (quorum +
+// hysteresis), and down when it is below `down` (quorum - hysteresis). Returns how many more
+// backends than in keepalived are needed to stay up: 0, or 1 because of rounding.
 static uint32_t set_numbers(struct weir_import_service *service, uint64_t up, uint64_t down) {
 	up = divide_up(up, (uint64_t)service->weight);
 	down = divide_up(down, (uint64_t)service->weight);

@@ -192,8 +192,9 @@ static void note_check_port(struct weir_import *import,
 	}
 }
 
-// Returns the own check of a server: `check`. Adds the defaults of the keys that only the check of
-// the service has: an own check of the same type would take these from it.
+// Adds to the check of a server the defaults of keys that only the check of the service has. If
+// both checks have the same type, the server's check would otherwise inherit these keys. Returns
+// check.
 static json_t *own_check(struct weir_import *import, json_t *check, json_t *of_service) {
 	const char *key;
 	json_t *value;
@@ -206,9 +207,9 @@ static json_t *own_check(struct weir_import *import, json_t *check, json_t *of_s
 	return check;
 }
 
-// Use the first check that was converted as the check of the service, and others as the own checks
-// of their servers. Takes ownership of `check`; NULL = no check was converted. backend: borrowed;
-// NULL = a duplicate server.
+// Use the first converted check as the check of the service. A check that differs from it becomes
+// the check of its server only. Takes ownership of `check`; NULL = no check was converted. backend:
+// borrowed; NULL = a duplicate server.
 static void take_check(struct weir_import *import, struct virtual *virtual,
 	const struct weir_keepalived_statement *server, json_t *backend, json_t *check,
 	uint16_t port) {
