@@ -6,20 +6,20 @@
 //
 // The first probes of agents are spread over time. Each later probe is sent up to 1/16 of the
 // interval early, by a random time, but not before the timeout of the previous probe. An agent
-// without active backends is probed at the longer inactive interval after `settled` consecutive
-// probes have had the same outcome. Backends with the same address and port share one agent, which
-// is probed once for all of them: at the shortest interval, with the longest timeout, but at most
-// this interval. A server with several addresses is probed at each address, because each address is
-// a path that can fail. Each address has its own balancer ID.
+// whose backends have no flows is probed at the longer inactive interval after `settled`
+// consecutive probes have had the same outcome. Backends with the same address and port share one
+// agent, which is probed once for all of them: at the shortest interval, with the longest timeout,
+// but at most this interval. A server with several addresses is probed at each address, because
+// each address is a path that can fail. Each address has its own balancer ID.
 //
-// An answer is accepted only if all of these conditions hold: it is authentic; it comes from the
-// address that was probed; it contains the balancer ID of the prober; it has the challenge of one
-// of the last two probes to the agent. For a solicited answer, and for an answer from another agent
-// process than the last answer, neither this probe nor a later probe was answered before. Any other
-// unsolicited answer announces a state that is newer than the last announced state. Unsolicited
-// answers are also refused while new states arrive too often. All other datagrams are refused and
-// counted by reason. A refused answer that repeats the last announced state can cause an extra
-// probe. Other refused datagrams change nothing.
+// An answer is accepted only if it is authentic, comes from the address that was probed, contains
+// the balancer ID of the prober, and has the challenge of one of the last two probes to the agent.
+// A solicited answer, or an answer from a different agent process than the last answer, is accepted
+// only if neither this probe nor a later probe was answered before. Any other unsolicited answer is
+// accepted only if it announces a newer state than the last announced state. Unsolicited answers
+// are also refused while new states arrive too often. Refused datagrams are counted by reason. A
+// refused answer that repeats the last announced state can cause an extra probe. Other refused
+// datagrams change nothing.
 //
 // A steal request requests permission from an agent to move a TCP flow that the backend has
 // possibly not accepted yet. Each request has an id and is sent once. An answer is accepted if it
@@ -31,7 +31,7 @@
 // receives an order again only repeats its answer.
 //
 // Threads: only the event loop's thread. No globals and no logging: events are reported through
-// callbacks. The event loop calls the callbacks; no function of this module calls them directly.
+// callbacks. The callbacks are called from the event loop, never during a call of a function below.
 #pragma once
 
 #include <stdbool.h>
@@ -71,7 +71,7 @@ struct weir_agents_steal { // request: may this TCP flow be moved from this back
 
 // Called at the end of a request. steal: the request, valid during the call. result: the agent's
 // result, or WEIR_AGENT_STEAL_NO_RESULT if the request could not be sent, no answer arrived in
-// time, or the agent is no longer configured; then the caller must not move the flow.
+// time, or the agent is no longer configured. With NO_RESULT, the flow must not be moved.
 typedef void (*weir_agents_steal_ended)(void *context, const struct weir_agents_steal *steal,
 	enum weir_agent_steal_result result, uint32_t duration_ms);
 
@@ -188,9 +188,9 @@ void weir_agents_set_keys(struct weir_agents *agents, const struct weir_agent_ke
 int weir_agents_configure(
 	struct weir_agents *agents, const struct weir_agents_target *targets, uint32_t n);
 
-// Set whether a backend has flows. A backend counts as a backend without flows until this function
-// is called, and again after weir_agents_configure has changed the agent of the backend. Does
-// nothing for a backend without an agent.
+// Set whether a backend has flows. A backend is treated as having no flows until this function is
+// called, and again after weir_agents_configure has changed the agent of the backend. Does nothing
+// for a backend without an agent.
 void weir_agents_set_active(struct weir_agents *agents, uint16_t backend, bool active);
 
 // Set the fields to request for a backend, until the next call of weir_agents_configure. Additional

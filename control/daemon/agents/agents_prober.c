@@ -100,8 +100,8 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 }
 
 // Postpones the next probe if it would end the wait for the answer to this probe before the
-// timeout: a little, or by an interval if it would be much too early, so that the probes of all
-// agents stay spread over time.
+// timeout: until the timeout, or by an interval if more than 1/JITTER_SHARE of the interval is
+// missing, so that the probes of all agents stay spread over time.
 static void keep_wait(struct weir_agents_prober *prober) {
 	uint64_t interval = interval_of(prober);
 
@@ -277,8 +277,8 @@ void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, 
 	}
 }
 
-// Ends the newest probe, if it is the one that could not be sent. If this host caused the error,
-// the probe gives no information about the agent, and ends as UNKNOWN.
+// Ends the newest probe if `bytes` is its datagram. If this host caused the error, the probe gives
+// no information about the agent, and ends as UNKNOWN.
 void weir_agents_prober_unsent(struct weir_agents_prober *prober, const uint8_t *bytes, int error) {
 	bool is_local = error == -EAGAIN || error == -ENOBUFS || error == -ENOMEM ||
 			error == -EPERM || error == -EACCES || error == -EAFNOSUPPORT ||
@@ -310,9 +310,9 @@ static bool is_same_process(
 	return prober->has_last && prober->last.agent == answer->agent;
 }
 
-// Returns whether the answer counts as older than the last accepted answer: the newest probe was
-// answered already, and this answer has the challenge of the previous probe or comes from another
-// agent process. i: index of the probe with the challenge of this answer.
+// Returns whether the answer is treated as older than the last accepted answer: the newest probe
+// was answered already, and this answer has the challenge of the previous probe or comes from
+// another agent process. i: index of the probe with the challenge of this answer.
 static bool is_outdated(
 	const struct weir_agents_prober *prober, const struct weir_agent_answer *answer, int i) {
 	return prober->probe[0].state == PROBE_ANSWERED &&

@@ -78,8 +78,8 @@ void weir_agents_prober_restart(struct weir_agents_prober *prober, bool moved);
 uint64_t weir_agents_prober_due_ms(const struct weir_agents_prober *prober);
 // Call this function when the prober is due. If the last probe was not answered in time, ends that
 // probe. If the next probe is due, adds it to the batch of the sockets; without keys, the probe
-// ends at once as UNKNOWN. unread: true if the receive buffer may contain the answer; the prober
-// then waits longer.
+// ends immediately as UNKNOWN. unread: true if the receive buffer may contain the answer; the
+// prober then waits longer.
 void weir_agents_prober_run(struct weir_agents_prober *prober, uint64_t now_ms, bool unread);
 // Process a datagram that came from the agent's address. May add a probe to the batch.
 void weir_agents_prober_take(struct weir_agents_prober *prober, const uint8_t *bytes, size_t count);

@@ -11,7 +11,7 @@
 #include "socket_buffers.h"
 
 #define BATCH 64u // maximum number of datagrams per system call
-// Maximum number of batches that are read from a socket at once, so that other handles can run.
+// Maximum number of batches in one call of read_some, so that other handles can run.
 #define READS_OF_A_TURN 16u
 #define RECEIVE_BUFFER_BYTES (4 << 20)
 #define ROOM_BYTES \

@@ -53,8 +53,8 @@ struct weir_wheel_entry *weir_wheel_take(struct weir_wheel *wheel, uint64_t now_
 	return NULL;
 }
 
-// Returns the number of slots from `from` to the first used slot, counted around the wheel. Returns
-// WEIR_WHEEL_SLOTS if no slot is used.
+// Returns the number of slots from `from` to the next used slot; the search wraps around at the
+// end of the wheel. Returns WEIR_WHEEL_SLOTS if no slot is used.
 static uint32_t next_used(const struct weir_wheel *wheel, uint32_t from) {
 	for (uint32_t step = 0; step < WEIR_WHEEL_SLOTS;) {
 		uint32_t slot = slot_of(from + step);

@@ -139,7 +139,7 @@ static struct weir_source_count sum_of(const struct weir_flow_list_result *resul
 	return sum;
 }
 
-// Returns the sums of the services, by id; NULL = out of memory.
+// Returns the numbers of clients of each service, indexed by service id; NULL = out of memory.
 static struct weir_source_count *sums_of(
 	const struct weir_tables *tables, const struct weir_flow_list_result *result) {
 	struct weir_source_count *sums = calloc(WEIR_SERVICES_MAX, sizeof(*sums));
@@ -170,7 +170,8 @@ static json_t *json_table(const struct weir_flow_list_result *result) {
 		(json_int_t)(result->source_entries > used ? result->source_entries - used : 0));
 }
 
-// Prepares the rows of an answer; takes the counts from the result. NULL = out of memory.
+// Prepares the rows of an answer. Takes ownership of result->sources. Returns NULL if out of
+// memory.
 static struct rows *create_rows(
 	const struct request *request, struct weir_flow_list_result *result) {
 	struct rows *rows = calloc(1, sizeof(*rows));

@@ -21,7 +21,7 @@ enum weir_api_affinity weir_api_affinity_of(
 	const struct weir_tables *tables, uint16_t service, struct weir_service_state *ret_state);
 
 // Calls weir_api_find_service, and also fails the call if the service has no affinity. deletes: the
-// call deletes entries, so that policy maglev is an error, too. *ret_state: see
+// call deletes entries, so policy maglev, which has no entries, is also an error. *ret_state: see
 // weir_api_affinity_of.
 int weir_api_find_affinity(struct weir_daemon *daemon, struct weir_api_call *call, bool deletes,
 	struct weir_service_state *ret_state);

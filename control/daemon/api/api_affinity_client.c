@@ -48,7 +48,7 @@ static void explain_hash(const struct weir_lookup_result *result,
 	}
 }
 
-// Returns why a backend takes no new flows, or NULL.
+// Returns why a backend gets no new flows, or NULL.
 static const char *reason_of(const struct weir_backend_state *backend) {
 	const char *reason = weir_backend_unusable_reason(backend);
 
@@ -166,7 +166,7 @@ static unsigned int client_bits(const struct weir_policy_settings *settings, uin
 	return family == 4 ? settings->hash4 & WEIR_HASH_BITS : settings->hash6;
 }
 
-// Writes the prefix of all addresses that count as the same client with these settings.
+// Writes the prefix of all addresses that are the same client with these settings.
 static void write_prefix(const struct weir_policy_settings *settings,
 	const struct weir_address *client, char text[PREFIX_BYTES]) {
 	const unsigned int most = client->family == 4 ? 32 : 128;

@@ -192,8 +192,8 @@ static void describe(const struct weir_daemon *daemon, const struct weir_api_cal
 
 // --- records ------------------------------------------------------------------------------
 
-// Returns whether the handler of the request sets the value after the change, with
-// weir_api_audit_reload, weir_api_audit_removed or weir_api_audit_capture.
+// Returns whether the handler of the request fills in pending->after, with weir_api_audit_reload,
+// weir_api_audit_removed or weir_api_audit_capture.
 static bool is_recorded_by_handler(enum weir_api_audit kind) {
 	return kind == WEIR_API_AUDIT_RELOAD || kind == WEIR_API_AUDIT_FLOW ||
 	       kind == WEIR_API_AUDIT_FLOWS || kind == WEIR_API_AUDIT_AFFINITY ||

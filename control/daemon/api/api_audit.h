@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Creates audit entries (audit.h) for requests for a change, with the user and the values before
-// and after the change. Also contains the handler of audit.show.
+// and after the change. api_audit.c also contains the handler of audit.show.
 //
 // Threads: the thread of the loop.
 #pragma once

@@ -11,8 +11,8 @@
 struct weir_backend_state;
 struct weir_daemon;
 
-// Adds to an object for how long the health checks of a backend have had no result, and the reason.
-// Adds null if the checks have results.
+// Adds two members to an object: for how long the health checks of a backend have had no result,
+// and why. Both members are null if the checks have results.
 void weir_json_unchecked(json_t *object, const struct weir_daemon *daemon, uint16_t backend);
 // Returns the number of flows of all workers that count towards the limit of a backend. Returns
 // null if the backend has no limit, or if no dataplane is attached.

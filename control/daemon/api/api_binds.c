@@ -69,7 +69,7 @@ static int parse(
 	return service != NULL && ret->only < 0 ? -ENOENT : 0;
 }
 
-// Returns the id of the first service with selected binds whose id is at least `from`, or -ENOENT.
+// Returns the lowest id, at least `from`, of a service with selected binds, or -ENOENT.
 static int next_service(
 	const struct weir_daemon *daemon, const struct selected *selected, uint32_t from) {
 	uint32_t ids = weir_tables_service_ids(daemon->tables);
