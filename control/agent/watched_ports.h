@@ -117,8 +117,8 @@ uint32_t weir_watched_ports_down(const struct weir_watched_ports *ports);
 //
 // If the balancer requests the states of ports, they are listed: first the ports that are down,
 // then the other ports, as many as fit. If the ports that are down do not all fit, no port is
-// listed, and the host's state becomes DOWN. A port is not one of these ports if only its
-// application has announced DOWN, so an application cannot change the host's state.
+// listed, and the host's state becomes DOWN. Here only the watched state decides whether a port is
+// down, so an application that announces DOWN does not change the host's state for other ports.
 //
 // If the balancer does not request the states of ports, and all ports have an announced state, the
 // least severe of these states becomes the host's state. A host's state other than READY is never

@@ -24,7 +24,7 @@
 // Maximum number of connections that a scan stores. The tables of two scans use at most 13 MB.
 #define WEIR_TCP_FIGURES_MOST 131072u
 
-// Histogram buckets for all 64-bit numbers: 16 buckets for each power of two.
+// Number of histogram buckets for all 64-bit numbers: 16 buckets for each power of two.
 #define WEIR_TCP_CLASSES (16 * 61)
 
 struct weir_tcp_histogram {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // TCP looks: lists the connections at the service's ports once a second while a balancer requests
-// TCP statistics. One such list is a scan (called look in the code). A scan runs in slices, so that
+// TCP statistics. Each listing is a scan (called look in the code). A scan runs in slices, so that
 // the loop is never busy for long: a slice ends after WEIR_TCP_SLICE_NS of CPU time, and all slices
 // use at most 1/WEIR_TCP_SHARE of a CPU. With many connections a scan takes longer than a second,
 // so the reported statistics are older. A scan stops reading the sockets of an address family when
@@ -27,7 +27,7 @@ struct weir_tcp_looks_params { // pointers: must outlive struct weir_tcp_looks
 	struct weir_log *log;
 	const uint16_t *ports; // ports of the service; without ports there are no scans
 	uint32_t port_count;
-	// Maximum number of connections to read for each address family; 0 = WEIR_TCP_LOOK_MOST.
+	// Maximum number of connections to store for each address family; 0 = WEIR_TCP_LOOK_MOST.
 	uint32_t most;
 };
 
@@ -60,8 +60,8 @@ void weir_tcp_looks_stop(struct weir_tcp_looks *looks);
 // Set whether a balancer requests TCP statistics. Without a request there are no scans.
 void weir_tcp_looks_want(struct weir_tcp_looks *looks, bool wanted);
 
-// Fill in the statistics of a datagram, and their age. Returns false if there are no statistics,
-// because no scan has ended yet or the last scan failed.
+// Fill in the TCP statistics of a datagram, and their age. Returns false if there are none, because
+// no scan has ended yet or the last scan failed.
 bool weir_tcp_looks_fill(const struct weir_tcp_looks *looks, struct weir_agent_tcp *tcp);
 
 // Returns {"looks", "took_ms", "partial", "ipv4_FIELD"..., "ipv6_FIELD"..., "problem"?}, owned by

@@ -24,7 +24,8 @@
 
 #define WEIR_WORDS_DIR "words" // name of the directory of the sockets in the run directory
 #define WEIR_WORDS_SUFFIX ".sock"
-// maximum clients of a service; a client is closed when this many later clients have connected
+// maximum number of clients of a service; a client is disconnected when this many later clients
+// have connected
 #define WEIR_WORDS_CLIENTS 4
 #define WEIR_WORDS_TURN_MS 50
 #define WEIR_WORDS_ACCEPTED 8
@@ -47,8 +48,8 @@ struct weir_words_params { // the pointers must outlive struct weir_words
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Returns whether this state is announced for all ports of the service.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// Returns how often the sockets of the service's ports have changed in such a way that a
-	// port drops an announcement of this state (watched_ports.h).
+	// Returns the number of socket changes at the service's ports after which a port drops an
+	// announcement of this state (watched_ports.h).
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set the fields `balancers` and `pending` of the reply.
