@@ -131,7 +131,7 @@ static int run_command(const struct weir_cli_options *options,
 	return command->request != NULL ? run_request(&cli, command) : command->run(&cli, command);
 }
 
-// Returns the command of a line with an invalid option, from the words before the option; or NULL.
+// Returns the command that is named before an invalid option in the line, or NULL.
 static const struct weir_cli_command *command_of(const struct weir_command_line *line) {
 	char why[512];
 

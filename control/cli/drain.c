@@ -181,8 +181,8 @@ static bool shares_flows(const json_t *row) {
 	       json_is_true(json_object_get(row, "lost_binds"));
 }
 
-// Print how many flows were kept or dropped at the deadline. weir-control counted them at the
-// deadline, because dropped flows are no longer counted as open. what: "kept" or "dropped". If the
+// Print how many flows were kept or dropped at the deadline. weir-control counts these flows at the
+// deadline, because dropped flows are not open afterwards. what: "kept" or "dropped". If the
 // number is 0, prints nothing unless `what` is the state of the drain. of: names of the backends of
 // a host; NULL for other drains.
 static void show_left(

@@ -99,7 +99,7 @@ static char *read_table(const char *path) {
 	return weir_text_file_read(path, TABLE_MOST, &text, &bytes) == 0 ? text : NULL;
 }
 
-// Returns the value for "mtu" of the port, to which weir-dataplane sets the MTU of the interface:
+// Returns the value for "mtu" of the port, which weir-dataplane will set as the interface's MTU:
 // the current MTU of the interface, but at least MTU_LEAST and at most MTU_MOST; 1500 if the MTU is
 // unknown.
 static uint32_t read_mtu(const char *interface) {

@@ -234,7 +234,7 @@ static const struct weir_option rows[] = {
 		FIELD(canary.rollback), .groups = WEIR_CLI_CANARY_STOP),
 	WEIR_OPTION_ROW(FLAG, "to-mean", NULL,
 		"end connections until the backend is at the mean: its share, by weight, of "
-		"the service's open flows",
+		"the service's open flows on this balancer",
 		FIELD(shed.to_mean), .groups = WEIR_CLI_SHED),
 	WEIR_OPTION_ROW(SECONDS, "idle", "SECONDS",
 		"if weir-agent runs with --shed-idle: end only connections idle for this time",

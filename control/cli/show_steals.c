@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Prints connections that were moved away from busy backends.
+// Prints the counters of steals by service, and the last steal requests.
 #include <string.h>
 
 #include "show.h"

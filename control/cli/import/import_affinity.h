@@ -12,7 +12,7 @@ json_t *weir_import_affinity(struct weir_import *import,
 	const struct weir_import_persistence *persistence, const char *policy);
 
 // Add a note if an earlier service has the same servers, and both have the scheduler sh without
-// sh-port. IPVS then sends a client to the same server in both services, and Weir possibly to two
+// sh-port. IPVS then sends a client to the same server in both services; Weir can send it to two
 // different servers.
 void weir_import_note_same_servers(
 	struct weir_import *import, const struct weir_import_service *service);
