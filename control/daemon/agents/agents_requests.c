@@ -29,7 +29,7 @@ static uint64_t read_now_ms(void) {
 
 static void on_timer(uv_timer_t *timer);
 
-// Start the timer for the next event. An event that is due runs in the next iteration of the loop.
+// Start the timer for the next event. An event that is due is handled in the next iteration.
 static void arm(struct weir_agents_requests *requests) {
 	uint64_t now_ms = read_now_ms(), next_ms = UINT64_MAX;
 

@@ -97,8 +97,8 @@ void weir_api_on_disconnect(
 // Returns whether the client is still connected, even if it does not read its replies.
 bool weir_api_is_connected(const struct weir_api_call *call);
 
-// Sets the reason why some changes are not published; NULL = there is none
-// (weir_daemon_unpublished). A successful answer will contain the reason. change: true if one of
+// Sets the reason why some changes are not published yet, or NULL: the result of
+// weir_daemon_unpublished. A successful answer will contain the reason. change: true if one of
 // these changes is the change of this call.
 void weir_api_not_published(struct weir_api_call *call, const char *why, bool change);
 // Sets a function that is called once when the call is answered, before the memory of the call is

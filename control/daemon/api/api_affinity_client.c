@@ -198,7 +198,7 @@ static bool read_client(struct weir_api_call *call, const struct weir_policy_set
 	if (bits < wanted) {
 		weir_api_fail(call, WEIR_API_REFUSED,
 			"%.100s is more than one client: in service \"%.100s\", the first %u bits "
-			"of an IPv%u address are a client",
+			"of an IPv%u address define a client",
 			text, weir_api_text(call, "service"), wanted,
 			(unsigned int)ret_client->family);
 		return false;

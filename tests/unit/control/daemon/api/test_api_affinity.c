@@ -255,7 +255,7 @@ TEST(affinity_lookup_names_the_prefix_that_is_a_client, empty) {
 	assert_string_equal(text_of(answer, "code"), "refused");
 	assert_string_equal(text_of(answer, "error"),
 		"192.0.0.0/16 is more than one client: in service \"net\", the first 24 bits of an "
-		"IPv4 address are a client");
+		"IPv4 address define a client");
 	json_decref(answer);
 }
 
