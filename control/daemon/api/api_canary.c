@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. canary.plan shows
-// the share of each step: it replays flows with random hashes and the weight of the step. It
-// replays as many flows as began in the last minute, at most FLOWS_MOST.
+// the canary's share of the new flows at each step. It also replays as many flows as began in the
+// last minute, at most FLOWS_MOST, with random hashes and the weight of the step.
 #include "api_canary.h"
 
 #include <errno.h>

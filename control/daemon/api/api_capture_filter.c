@@ -224,9 +224,9 @@ static bool read_port(const struct filter *filter, const char *key, uint16_t *re
 
 // --- complete filter ----------------------------------------------------------------------
 
-// If two terms of the filter contradict each other, fails the call and returns false. Does not find
-// all contradictions, for example of service and destination. Without this check, a client with
-// such a filter would wait forever.
+// If two terms of the filter contradict each other, fails the call and returns false. Does not
+// check all pairs of terms: for example, not service and destination. Without this check, a client
+// with such a filter would wait forever.
 static bool can_match(const struct filter *filter) {
 	static const uint32_t with_reasons = 1u << WEIR_ACTION_DROP | 1u << WEIR_ACTION_REPLY;
 	const struct weir_capture_terms *terms = filter->terms;

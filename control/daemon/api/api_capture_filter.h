@@ -14,7 +14,7 @@ struct weir_daemon;
 // Writes the name of a capture for the audit: its filter as text, as given in the request, even if
 // the request is invalid. ret: buffer of WEIR_AUDIT_OBJECT_BYTES.
 void weir_api_capture_name(const struct weir_api_call *call, char *ret);
-// Converts the argument `filter` to terms; without this argument, the terms match all packets. The
-// daemon must have tables. On an error, fails the call and returns false.
+// Adds the argument `filter` to terms, if the request has it. terms: initialized to match all
+// packets. The daemon must have tables. On an error, fails the call and returns false.
 bool weir_api_capture_filter(
 	struct weir_daemon *daemon, struct weir_api_call *call, struct weir_capture_terms *terms);

@@ -189,8 +189,7 @@ static int begin_drain(struct weir_daemon *daemon, uint16_t id, uint64_t until_n
 	return r;
 }
 
-// Ends the drains of the former addresses of a backend, which began with the drain of the backend.
-// Returns 0 or -ENOMEM.
+// Ends the drains of the removed backends that with_former lists. Returns 0 or -ENOMEM.
 static int end_former_drains(struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 	uint32_t found;

@@ -140,8 +140,8 @@ static const struct command commands[] = {
 			OPTIONAL("client", ARGUMENT_TEXT)}},
 	{"flow.steals", LOOK, WEIR_API_AUDIT_NONE, weir_api_flow_steals,
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
-	// These commands require CHANGE, because they show packets of clients, and use CPU time of
-	// the workers.
+	// The capture commands require CHANGE, because they show packets of clients, and use CPU
+	// time of the workers.
 	{"capture.start", CHANGE, WEIR_API_AUDIT_CAPTURE, weir_api_capture_start,
 		{OPTIONAL("filter", ARGUMENT_OBJECT), OPTIONAL("snaplen", ARGUMENT_COUNT),
 			OPTIONAL("rate", ARGUMENT_COUNT), OPTIONAL("packets", ARGUMENT_COUNT)}},
@@ -165,8 +165,8 @@ static const struct command commands[] = {
 		{OPTIONAL("service", ARGUMENT_TEXT)}},
 	{"health.history", LOOK, WEIR_API_AUDIT_NONE, weir_api_health_history,
 		{OPTIONAL("service", ARGUMENT_TEXT), OPTIONAL("backend", ARGUMENT_TEXT)}},
-	// These commands require CHANGE: they read a file with weir-control's permissions, quote
-	// the errors of the file, and block the loop while reading.
+	// config.diff and config.reload require CHANGE: they read a file with weir-control's
+	// permissions, quote the errors of the file, and block the loop while reading.
 	{"config.diff", CHANGE, WEIR_API_AUDIT_FILE, weir_api_config_diff,
 		{OPTIONAL("path", ARGUMENT_TEXT)}},
 	{"config.reload", CHANGE, WEIR_API_AUDIT_RELOAD, weir_api_config_reload,

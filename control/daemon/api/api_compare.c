@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler policy.compare: shows what each policy would have done with the flows of a service.
+// API handler policy.compare: shows how each policy would have distributed the flows of a service.
 // It replies when the flows have been recorded and replayed.
 #include <errno.h>
 #include <stdlib.h>

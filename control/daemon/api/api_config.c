@@ -46,8 +46,8 @@ static void answer_plan(struct weir_api_call *call, const struct weir_reload_pla
 			      "warnings", warnings, "agent_keys", keys));
 }
 
-// Returns how the keys of agents have changed, as JSON. NULL = they have not changed, or were not
-// read.
+// Returns the numbers of keys of agents read, new and removed by the reload, as JSON. NULL = the
+// keys have not changed, or were not read.
 static json_t *json_keys(const struct weir_probed_agents *probed) {
 	const struct weir_probed_agents_keys keys = weir_probed_agents_keys(probed);
 

@@ -255,8 +255,8 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 		weir_removal_text(service, then));
 }
 
-// If every backend was at max_active_flows for a new flow in the last minute, appends to `why` what
-// happens to such flows: they are dropped, or go to a backend at its limit.
+// If new flows arrived in the last minute while every backend was at max_active_flows, appends to
+// `why` what happens to such flows: they are dropped, or go to a backend at its limit.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
 	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);

@@ -25,9 +25,9 @@ static bool is_wanted(const char *wanted, const char *name) {
 	return wanted == NULL || strcmp(wanted, name) == 0;
 }
 
-// Fail the call if there is no service or backend of this name. Call this function only if the name
-// has no history: a name with a history is valid even if the service or backend is no longer
-// configured. Returns whether the call was failed.
+// If no service or backend has the name in the request, fails the call and returns true. Call this
+// function only if the name has no history: a name with a history is valid even if the service or
+// backend is no longer configured.
 static bool is_unknown(struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
 		return false;

@@ -28,10 +28,10 @@ struct host {
 	uint32_t count;
 };
 
-// Numbers of the backends of a host. A drain of the host leaves out backends that an operator has
-// put into maintenance.
+// Sums over the backends of a host.
 struct summary {
-	// Counts of configured services and backends.
+	// Counts of configured services and backends. maintenance: backends that an operator has
+	// put into maintenance, so a drain of the host does not change them.
 	uint32_t services, backends, ready, maintenance;
 	uint32_t removed; // removed backends with open flows
 	struct weir_drain_sum drains;
@@ -49,7 +49,7 @@ static int parse(const struct weir_api_call *call, struct weir_address *ret) {
 }
 
 // Returns whether a host includes a backend: the backend is configured, has flows, or is drained.
-// If no dataplane is attached, the flows are unknown, so a removed backend counts as included.
+// If no dataplane is attached, the flows are unknown, so removed backends are included.
 static bool is_in_use(const struct weir_daemon *daemon, uint16_t id) {
 	struct weir_backend_state state;
 
@@ -213,7 +213,7 @@ void weir_api_host_show(struct weir_daemon *daemon, struct weir_api_call *call) 
 	}
 }
 
-// Removes the backends from a host that a drain of the host does not change.
+// Keeps in `host` only the backends that a drain of the host changes.
 static void select_backends(const struct weir_daemon *daemon, struct host *host) {
 	uint32_t n = 0;
 
@@ -229,7 +229,7 @@ static void select_backends(const struct weir_daemon *daemon, struct host *host)
 	host->count = n;
 }
 
-// Returns the warnings about the services of a host, for each service once.
+// Returns the warnings about the services of a host, at most one for each service.
 static json_t *json_drain_warnings(const struct weir_daemon *daemon, const struct host *host) {
 	uint64_t seen[WEIR_SERVICES_MAX / 64] = {0};
 	json_t *warnings = json_array();
@@ -261,7 +261,7 @@ static void answer_changed(struct weir_daemon *daemon, struct weir_api_call *cal
 	struct host host;
 
 	weir_api_publish_now(daemon, call);
-	if (find_named(daemon, call, &host)) { // all backends, even in maintenance
+	if (find_named(daemon, call, &host)) { // also the backends in maintenance
 		result = json_host(daemon, &host);
 		json_object_set_new(result, "warnings", json_drain_warnings(daemon, &host));
 		weir_api_answer(call, result);

@@ -9,7 +9,8 @@
 
 struct weir_daemon;
 
-// Writes the administrative states of the backends of the host that a call names. value: buffer of
-// WEIR_AUDIT_VALUE_BYTES; unchanged if there is no such host.
+// Writes how many backends of the host that a call names are in each administrative state, and the
+// deadline of their drains. value: buffer of WEIR_AUDIT_VALUE_BYTES; unchanged if there is no such
+// host.
 void weir_api_host_describe(
 	const struct weir_daemon *daemon, const struct weir_api_call *call, char *value);

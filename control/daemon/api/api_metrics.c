@@ -26,15 +26,15 @@
 // Position in the list of rows: services, then backends, then TCP statistics of backends.
 struct figures {
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // segment at the start of the list, NULL = none
+	const struct weir_segment *segment; // segment when the list began, NULL = none
 	uint64_t epoch;
 	struct weir_shares *shares; // NULL if there are no tables
-	// Orders of services and backends at the start of the list; NULL if there are no tables.
+	// Orders of services and backends when the list began; NULL if there are no tables.
 	struct weir_api_order *services, *backends;
 	uint32_t service, backend; // next indexes in `services` and `backends`
 	uint32_t tcp; // next row of TCP statistics: 2 * index of the backend, + 1 for IPv6
-	uint32_t unchecked[WEIR_SERVICES_MAX]; // number of unchecked backends, by service id, at
-					       // the start of the list
+	uint32_t unchecked[WEIR_SERVICES_MAX]; // number of unchecked backends, by service id, when
+					       // the list began
 };
 
 // Returns a count as JSON; null if the count is not known.
@@ -140,7 +140,7 @@ static const char *const service_columns[] = {"kind",
 
 // --- backends -------------------------------------------------------------------------------
 
-struct condition { // what the modules other than the tables report about a backend
+struct condition { // state of a backend that the tables do not contain
 	struct weir_states_status states;
 	struct weir_reports_status reports;
 	struct weir_health_status check;

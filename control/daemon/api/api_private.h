@@ -4,7 +4,7 @@
 // socket, accepts and evicts clients) and api.c (reads requests, writes answers and lists,
 // disconnects clients).
 //
-// Threads: one.
+// Threads: the thread of the loop.
 #pragma once
 
 #include <sys/types.h>
@@ -86,9 +86,9 @@ struct weir_api_call {
 // closed the handles.
 void weir_api_cut_off(struct weir_api_client *client);
 // Handles the buffered lines of a client until a reply is pending. The next lines are handled when
-// the reply has been written to the socket (A2). All clients together delay an iteration of the
-// loop by at most WEIR_API_TURN_NS plus one request; then the clients wait for the next iteration,
-// and each waiting client delays the others by at most one request (A7).
+// the reply has been written to the socket (A2 in api.h). All clients together delay an iteration
+// of the loop by at most WEIR_API_TURN_NS plus one request; then the clients wait for the next
+// iteration, and each waiting client delays the others by at most one request (A7).
 void weir_api_next_request(struct weir_api_client *client);
 // Write one reply. answer: takes ownership of the reference; NULL means out of memory and closes
 // the connection.

@@ -41,9 +41,9 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call);
 
 // Parse "ADDRESS" or "ADDRESS/BITS". An IPv4-mapped address with more than 96 bits is converted to
-// IPv4. Returns false if text is neither.
+// IPv4. Returns false if text is not valid.
 bool weir_api_parse_prefix(const char *text, struct weir_address *ret, uint8_t *ret_bits);
-// Parses "ADDRESS" likewise.
+// Parses "ADDRESS" without "/BITS". An IPv4-mapped address is converted to IPv4.
 bool weir_api_parse_address(const char *text, struct weir_address *ret);
 
 // Publishes all changes. If a dataplane is attached, and publishing fails, the answer to the call

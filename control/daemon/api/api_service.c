@@ -129,7 +129,7 @@ struct service_list { // the rows of a reply
 	// Segment to which the ids and counters in the rows belong.
 	const struct weir_segment *segment;
 	uint64_t epoch;
-	struct weir_api_order *order; // order at the start of the list
+	struct weir_api_order *order; // order when the list began
 	uint32_t next; // next index in the order
 };
 

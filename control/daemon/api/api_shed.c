@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // API handlers of sheds: shed.plan, shed.start, shed.stop. weir-control answers shed.plan and
-// shed.start when the agent has replied whether it permits the shed, or when the shed has failed.
+// shed.start when the agent has permitted or refused the shed, or when the shed has failed.
 #include "api_shed.h"
 
 #include <errno.h>

@@ -80,7 +80,7 @@ typedef json_t *(*row_of)(const struct backend_list *list, const struct weir_bac
 
 struct backend_list {
 	struct weir_daemon *daemon;
-	const struct weir_segment *segment; // segment at the start of the list
+	const struct weir_segment *segment; // segment when the list began
 	uint64_t epoch;
 	row_of row;
 	const char *service; // service named in the request; NULL = all services
@@ -91,7 +91,7 @@ struct backend_list {
 };
 
 // Returns whether the list contains a backend; if it does, copies the state of the backend to
-// *ret_state. The state is not copied earlier, because even a list for one service visits the
+// *ret_state. The state is copied last to save time: even a list for one service visits the
 // backends of all services.
 static bool is_in(
 	const struct backend_list *list, uint16_t id, struct weir_backend_state *ret_state) {
@@ -379,7 +379,7 @@ void weir_api_flow_count(struct weir_daemon *daemon, struct weir_api_call *call)
 
 // --- health -------------------------------------------------------------------------------
 
-// Returns the last result of a health check as JSON; null if the check has no result yet.
+// Returns the last result of a health check as JSON; null if no check has ended yet.
 static json_t *json_last(const struct weir_health_status *status) {
 	if (!status->checked) {
 		return json_null();

@@ -3,8 +3,8 @@
 // Control socket: listens on RUN_DIR/control/control.sock. A client that connects before the event
 // loop runs is served when the loop runs. Only one weir-control runs per run directory: it locks
 // RUN_DIR/control/control.pid. The kernel releases the lock when the process ends, so the lock
-// shows whether an existing socket file is stale or in use. The user of weir-control creates both
-// files, in a directory to which only this user can write.
+// shows whether an existing socket file is stale or in use. weir-control creates both files in a
+// directory to which only its user can write.
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// API handler status: whether this instance should get traffic, and if not, why. metrics.show uses
-// the same function, so that metrics and status agree.
+// API handler status: returns whether this instance should get traffic, and the reasons.
+// metrics.show uses the same function, so that metrics and status agree.
 #include "api_status.h"
 
 #include <errno.h>
@@ -132,7 +132,7 @@ static void judge_links(const struct weir_daemon *daemon, struct verdict *verdic
 	}
 }
 
-// Reports that packets were forwarded without a flow table entry, because the table was full; such
+// Reports that packets were forwarded without a flow table entry, because the table was full; their
 // flows may move if backends change. *ret_lack: which part was full. Returns the number of these
 // packets.
 static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdict *verdict,
@@ -156,7 +156,7 @@ static uint64_t judge_flow_table(const struct weir_daemon *daemon, struct verdic
 	return untracked;
 }
 
-// Returns the value of the member "no_room_for"; NULL stands for JSON null.
+// Returns the value of the member "no_room_for"; NULL = JSON null.
 static const char *lack_name(enum weir_recent_lack lack) {
 	return lack == WEIR_RECENT_LACK_NONE        ? NULL
 	       : lack == WEIR_RECENT_LACK_HALF_OPEN ? "half-open"
@@ -353,7 +353,8 @@ static const struct weir_config_service *config_of(const struct weir_daemon *dae
 			    : NULL;
 }
 
-// Reports that programs of the configuration do not run, or run too late. Returns a text or null.
+// Reports that programs of the configuration do not run, or that checks wait too long for a
+// program. Returns the report as text, or null.
 static json_t *judge_programs(const struct weir_daemon *daemon, int only, struct verdict *verdict) {
 	const struct weir_config_service *service = config_of(daemon, only);
 	char why[TEXT_BYTES];

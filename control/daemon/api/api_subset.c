@@ -72,7 +72,7 @@ static json_t *json_one(const struct weir_daemon *daemon, uint16_t service,
 	return one;
 }
 
-// Returns statistics over the counts of all usable backends, or null if all these counts are 0.
+// Returns statistics of the numbers of clients of all usable backends; null if all numbers are 0.
 static json_t *json_summary(const struct weir_subset_count *counts, uint32_t n) {
 	uint32_t least = UINT32_MAX, most = 0, usable = 0;
 	uint64_t sum = 0;
