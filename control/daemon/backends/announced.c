@@ -25,8 +25,8 @@ static const char *source_of(
 }
 
 // Passes the worst announced state of a backend to `states`. Passes nothing if no state is
-// announced and the previous state was not that of a port. ended: the port with the worst state
-// before a report replaced the port states; NULL = none.
+// announced and the previous state was not the state of a port. ended: the port with the worst
+// state before a report replaced the port states; NULL = none.
 static void pass_on_word(struct weir_announced *announced, struct weir_states *states, uint16_t id,
 	const struct weir_port_word *ended) {
 	const struct weir_port_word *port = worst_port(announced);

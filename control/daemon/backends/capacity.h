@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Capacity of a backend, in GCU (docs/reference/agent.md): the number of CPUs that the backend
-// reports, multiplied by the speed of a CPU. The speed of a CPU is that of its model in the table
-// of the configuration; if the table lacks the model, the speed that the host has measured; without
-// a measured speed, the frequency divided by 3 GHz.
+// reports, multiplied by the speed of a CPU. The speed of a CPU is the first of these that is
+// known: the speed of its model in the table of the configuration, the speed that the host has
+// measured, the frequency divided by 3 GHz.
 //
 // Threads: any; a table is immutable.
 #pragma once

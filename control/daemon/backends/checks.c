@@ -38,9 +38,9 @@ static void add_agent_check(const struct weir_config_service *service,
 	}
 }
 
-// Returns the state that the backend has announced. A response without X-Weir-State withdraws this
-// state. Returns NONE if agents or agent-checks report the state, because then responses do not
-// contain the state, and must not withdraw it.
+// Returns the state that the backend has announced. A passed health check whose response has no
+// X-Weir-State header withdraws this state. Returns NONE if agents or agent-checks report the
+// state, because then responses must not withdraw it.
 static enum weir_health_word word_in_answers(
 	const struct weir_config_service *service, struct weir_health_facts facts) {
 	return service->agent.port == 0 && service->agent_check.type == WEIR_CHECK_NONE
@@ -55,7 +55,7 @@ struct plan { // how backends are checked
 	uint32_t vip_count;
 };
 
-// The plans for the services, in their order, and then those for the backends with own checks.
+// The plans of the services, in their order, then the plans of backends that have their own check.
 struct plans {
 	struct plan *list;
 	uint32_t count;
@@ -129,8 +129,8 @@ static uint32_t count_own_checks(const struct weir_config *config) {
 	return count;
 }
 
-// Determines how each service is checked. Leaves room for the own checks of backends. Returns 0 or
-// -ENOMEM. Call free_plans in every case.
+// Determines how each service is checked. Leaves room for the plans of backends that have their own
+// check. Returns 0 or -ENOMEM. Call free_plans in every case.
 static int make_plans(const struct weir_config *config, struct plans *ret) {
 	int r = 0;
 

@@ -155,7 +155,7 @@ static bool advance(
 
 // --- binds ----------------------------------------------------------------------------------
 
-struct binds { // binds of one service whose drains end at the same time
+struct binds { // binds of one service; their drains end at the same time
 	const char *what; // "bind", "removed bind"
 	struct weir_config_bind first[BINDS_NAMED];
 	uint32_t named, count; // named: number of binds in `first`
@@ -300,8 +300,8 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	if (weir_tables_service(of->tables, id, &state) < 0) {
 		return false;
 	}
-	// In the phase after DRAINING, the flows of a removal have ended, and their clients get
-	// RSTs until removal_until_ns.
+	// In the phase after DRAINING, the clients of removed binds get RSTs until
+	// removal_until_ns.
 	drains = state.removal == WEIR_DRAIN_DRAINING;
 	drained = drains && open_flows == 0 && weir_tables_counts_drains(of->tables, moves);
 	if (!drained && now_ns < state.removal_until_ns) {

@@ -35,7 +35,7 @@ struct weir_drains { // zero-initialized
 int weir_drains_begin(struct weir_drains *drains, struct weir_tables *tables,
 	const uint16_t *backends, uint32_t count, uint64_t until_ns);
 
-// Lists the draining backends again, including those whose drains an earlier process began. Call
+// Lists the draining backends again, including backends whose drains an earlier process began. Call
 // after the tables got a segment or a configuration.
 void weir_drains_follow(struct weir_drains *drains, const struct weir_tables *tables);
 

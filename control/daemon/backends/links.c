@@ -61,7 +61,7 @@ void weir_links_update(
 	}
 }
 
-// Returns the earliest start of a check whose failure counts as a failure of the backend.
+// Returns the earliest start of a check whose failure is evidence that the backend is down.
 static uint64_t counts_from_ms(
 	const struct weir_links_port *port, const struct weir_links_failure *failure) {
 	const uint64_t most_ms = port->down_ms + WEIR_LINKS_ROUTE_MS;

@@ -5,8 +5,8 @@
 // down. A failed check that began within one timeout after the link is up again is not evidence
 // either, because the next hop must be resolved again. After a link comes up, addresses, routing
 // protocols and taps also need some time. So if the kernel has lost the route to the backend, or
-// the MAC address of the gateway, the timeout begins when the kernel has both again, at the latest
-// WEIR_LINKS_ROUTE_MS after the link is up.
+// the MAC address of the gateway, this period of one timeout begins when the kernel has both again,
+// at the latest WEIR_LINKS_ROUTE_MS after the link is up.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -20,8 +20,8 @@
 #include "next_hop.h"
 #include "segment.h"
 
-// Maximum time after a link comes up until the kernel has a route again. After this time, the
-// timeout of a check begins even without a route.
+// Maximum time after a link comes up for which a missing route excuses failed checks. A failed
+// check that began more than one timeout after this time is evidence even without a route.
 #define WEIR_LINKS_ROUTE_MS 30000
 
 struct weir_links { // all zero: no ports

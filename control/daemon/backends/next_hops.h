@@ -33,8 +33,8 @@ void weir_next_hops_free(struct weir_next_hops *hops);
 bool weir_next_hops_find(void *hops, const struct weir_address *address, struct weir_next_hop *ret);
 
 // Returns the path of packets to a backend. Without a route through a port, the result has the port
-// of the backend's last next hop. The port is -1 if neither the tables nor this process have had a
-// next hop of the backend, or if the id is unused.
+// of the backend's last next hop. The port is -1 if the backend has no next hop in the tables and
+// had none in this process, or if the id is unused.
 struct weir_way weir_next_hops_way(const struct weir_next_hops *hops, uint16_t backend);
 
 // Maximum number of log lines in a second about next hops that become resolved or unresolved. The

@@ -29,6 +29,6 @@ const struct weir_port_word *weir_port_words_worst(const struct weir_port_word *
 
 // Describes the state of a port: "port 80: no listening socket", "UDP port 53: down".
 void weir_port_word_describe(const struct weir_port_word *port, char *to, size_t bytes);
-// Describes the end of the announced state of a port, which improves the state of the backend:
+// Describes the end of a port's announced state, as the reason for a better state of the backend:
 // "port 80 listens again", "port 80 is announced as ready".
 void weir_port_word_describe_end(const struct weir_port_word *port, char *to, size_t bytes);

@@ -353,7 +353,7 @@ static void expire_requests(struct weir_probed_agents *probed, uint16_t id, uint
 
 // --- active backends ----------------------------------------------------------------------
 
-// Returns whether the backend has flows, or had flows since the last call.
+// Returns whether the backend has flows, or has got new flows since the last call.
 static bool has_flows(const struct weir_probed_agents *probed, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(probed->tables);
 	struct backend *backend = &probed->backends[id];

@@ -76,9 +76,9 @@ void weir_probed_agents_stop(struct weir_probed_agents *probed);
 uint32_t weir_probed_agents_request_utilization(
 	struct weir_probed_agents *probed, uint16_t service);
 
-// Requests from the agent of a backend the values that are used to judge a canary. A request is
-// valid for 10 s, so call this function once a second. Does nothing for a backend without
-// an agent.
+// Requests from the agent of a backend the values that are used to judge a canary. Call this
+// function once a second while the canary runs: the request ends 10 s after the last call. Does
+// nothing for a backend without an agent.
 void weir_probed_agents_request_figures(struct weir_probed_agents *probed, uint16_t backend);
 
 // Call once a second: finds the active and the idle backends, ends requests, and logs agents that

@@ -4,15 +4,15 @@
 // refers, and passes the error to outliers.h.
 //
 // The error must quote a packet that Weir sends: its outer addresses and protocol match packets to
-// a backend, its inner flow is to a bind of the backend's service, and its length needs no
-// fragments. Errors about fragments do not count, because clients could cause them with packets of
-// 1,280 bytes: weir-agent decap leaves IPv6 fragments to the kernel, which rejects the whole
+// a backend, its inner flow is to a bind of the backend's service, and a packet of its length is
+// not fragmented. Errors about fragments are ignored, because clients could cause them with packets
+// of 1,280 bytes: weir-agent decap passes IPv6 fragments to the kernel, which rejects the whole
 // packet.
 //
-// An error counts for every backend with the host's address, the same forwarding (mode, GUE port,
-// GRE key) and a bind of the same inner address family, in any service with outlier ejection and
-// unreachable_flows above 0. A host sends too few ICMP errors to wait for one error per service:
-// Linux sends six errors, then one per second.
+// An error is recorded for every backend with the host's address, the same forwarding (mode, GUE
+// port, GRE key) and a bind of the same inner address family, in any service with outlier ejection
+// and unreachable_flows above 0. A host sends too few ICMP errors to wait for one error per
+// service: Linux sends six errors, then one per second.
 //
 // One tick reads at most WEIR_REJECTIONS_MESSAGES messages of each family, and fewer if many
 // services use the same address. In a flood, further messages are lost, and ejection takes longer.
@@ -44,6 +44,6 @@ int weir_rejections_follow(struct weir_rejections *rejections, struct weir_table
 // Read the messages that have arrived; call ten times a second.
 void weir_rejections_tick(struct weir_rejections *rejections, uint64_t now_ms);
 
-// Processes one report. Returns the number of backends for which the report counts.
+// Processes one report. Returns the number of backends for which the error was recorded.
 uint32_t weir_rejections_take(struct weir_rejections *rejections,
 	const struct weir_unreachable_report *report, uint64_t now_ms);

@@ -158,8 +158,8 @@ static bool concerns(
 	return true;
 }
 
-// Returns how many slots of the backend's limit this instance holds. Workers soon release slots
-// that forged SYNs have taken.
+// Returns how many slots of the backend's limit this instance holds. Slots that forged SYNs have
+// taken are included until a worker releases them.
 static uint32_t held_here(const struct weir_reports *reports, uint16_t id) {
 	const struct weir_segment *segment = weir_tables_segment(reports->tables);
 

@@ -10,16 +10,17 @@
 // bind of its service covers. So if the server on port 80 stops, services on other ports of the
 // host stay in use. After a reload, the states of ports are evaluated for the new binds.
 //
-// Limit: divided by the number of balancers in the fleet; with subsets, by the average number of
-// balancers that use a backend. If each flow is a request and the backend reports its active
-// requests, the share also depends on these (weir_reports_share).
+// Limit: the share of this instance is the limit divided by the number of balancers in the fleet,
+// or, with subsets, by the average number of balancers that use a backend. If each flow is a
+// request and the backend reports its active requests, the share also depends on these
+// (weir_reports_share).
 //
-// Accept queue: when the queue reaches accept_queue_percent of its limit, the backend is at its
-// limit until the queue is below half of this percentage.
+// Accept queue: when the length of the queue reaches accept_queue_percent of its maximum, the
+// backend is at its limit until the length is below half of this percentage.
 //
 // A value is withdrawn when its source omits the value in the next report, except a value of an
-// agent-check; reports of other sources withdraw nothing. The CPUs, from which an automatic weight
-// is computed, are never withdrawn.
+// agent-check; reports of other sources do not withdraw the value. The CPUs, from which an
+// automatic weight is computed, are never withdrawn.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -82,8 +83,8 @@ int weir_reports_configure(
 uint32_t weir_reports_take(struct weir_reports *reports, uint16_t backend,
 	const struct weir_report *report, const char *source);
 
-// Returns why no policy uses the load in the report of the last weir_reports_take; "" = a policy
-// uses the load.
+// Returns why the service's policy did not use the load in the report of the last
+// weir_reports_take; "" = the policy used the load.
 const char *weir_reports_why(const struct weir_reports *reports);
 
 // Call when a source no longer reports. Expires the state that the source announced, and withdraws

@@ -29,8 +29,8 @@ uint32_t weir_reports_divisor(const struct weir_config_service *service, uint32_
 // backend's limit, and each report adapts the shares to the current flows. The share is rounded
 // down; it is at least 1 and at most the limit.
 uint32_t weir_reports_share(uint32_t limit, uint32_t divisor, double active, uint32_t held);
-// Returns false if the source is an HTTP or gRPC check, but load reports (ORCA) are not (or no
-// longer) read from the answers to the health check of the backend.
+// Returns false if the source is an HTTP or gRPC check, but load reports (ORCA) are not read from
+// the answers to the health check of the backend.
 bool weir_reports_read_load(const struct weir_config_health_check *check, const char *source);
 // Returns whether values of this source stay when the next report omits them. True for an
 // agent-check: a line contains only the keywords that changed, as in HAProxy.

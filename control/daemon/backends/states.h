@@ -22,11 +22,11 @@
 
 struct weir_states;
 
-// Called when a state in the tables has changed, which must be published.
+// Called when a state in the tables has changed and must be published.
 typedef void (*weir_states_changed)(void *context);
 
 // Called when a backend with checks is no longer announced as down. Its server may have been
-// started again, so earlier checks do not count: the verdict of its checks is no longer PASSING.
+// restarted, so a PASSING verdict was changed to UNKNOWN, and the checks must start again.
 typedef void (*weir_states_recheck)(void *context, uint16_t backend);
 
 // Called when the state of a backend changes. Strings are valid only during the call.

@@ -10,7 +10,7 @@ static void describe(const struct weir_service_state *service, char *text, size_
 	uint32_t eligible = service->eligible - service->backups_eligible;
 	const char *noun = "primary backend";
 
-	// Without an eligible primary backend, only the backups explain the end of their use.
+	// If no primary backend is eligible, the reason is the number of eligible backups.
 	if (!service->on_backups && eligible == 0 && service->backups > 0) {
 		count = service->backups;
 		eligible = service->backups_eligible;
