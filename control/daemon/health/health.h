@@ -5,9 +5,9 @@
 // on verdicts.
 //
 // A TCP check connects, and then resets the connection, so that no socket stays in TIME_WAIT. An
-// HTTP check sends one request, or one for each of its URLs (health_urls.h), each over a connection
-// of its own; it follows no redirect and uses no proxy. The starts of checks are spread over the
-// interval, with a jitter of a tenth of the interval.
+// HTTP check sends one request, or one for each of its URLs (health_urls.h), each over its own
+// connection; it follows no redirect and uses no proxy. The starts of checks are spread over the
+// interval, with a random jitter of at most a twentieth of the interval.
 //
 // At most WEIR_HEALTH_CONCURRENT checks are in flight. All checks together use at most about half
 // of the descriptors that the process can open (http, https and grpc checks use three each).
@@ -20,7 +20,7 @@
 // The timeout of a check begins when its program starts, not when the check is queued.
 //
 // If the loop is busy with other work (a large table, a long list for weirctl), the timeout of a
-// check is extended: an answer that arrived during this time counts.
+// check is extended, so that an answer that arrived during this time is used.
 //
 // A backend's report in an answer is passed to weir_health_report_fn (health_answer.h). If a
 // backend has reported its state in a header, a passing answer without the header ends this state:
@@ -44,8 +44,8 @@
 // interval, except while its last check disagrees with the verdict.
 //
 // Threads: only the event loop's thread. No globals, no logging: events are reported by callbacks.
-// Callbacks are called from the loop, and from weir_health_agent_result; no other function calls
-// back.
+// Callbacks are called from the loop, and from weir_health_agent_result; no other function calls a
+// callback.
 #pragma once
 
 #include <stdbool.h>
@@ -71,7 +71,7 @@
 // Milliseconds between checks after a restart of the server, if no retry interval is configured and
 // the interval of the check is not shorter.
 #define WEIR_HEALTH_QUICK_MS 100u
-// After this many checks in a row without a result, a backend counts as unchecked.
+// After this many checks in a row without a result, a backend is unchecked.
 #define WEIR_HEALTH_UNCHECKED 3u
 
 struct weir_health;
@@ -88,7 +88,7 @@ typedef void (*weir_health_report_fn)(
 	void *context, uint16_t backend, const struct weir_report *report, const char *source);
 
 // Called when a check of a backend has failed, took_ms after its start. Returns true if the failure
-// must not count, because this host had no link to the backend; why then receives one line, the
+// must be ignored, because this host had no link to the backend; why then receives one line, the
 // detail of the check. The callback must not call this module.
 typedef bool (*weir_health_excuse_fn)(void *context, uint16_t backend, uint64_t took_ms,
 	uint32_t timeout_ms, char *why, size_t bytes);
@@ -167,7 +167,7 @@ void weir_health_set_programs(
 	struct weir_health *health, struct weir_programs *programs, weir_health_names_fn names);
 
 // Sets a callback for failed checks, except checks of type agent. excuse: gets the context of
-// weir_health_create; NULL (the default) = all failed checks count.
+// weir_health_create; NULL (the default) = no failed check is ignored.
 void weir_health_on_failed(struct weir_health *health, weir_health_excuse_fn excuse);
 
 // Sets the checks to run; all other checks are removed. A check with the same service, address,
@@ -220,7 +220,7 @@ int weir_health_status(const struct weir_health *health, uint16_t backend, bool 
 // Returns the milliseconds since the last result of a backend's check or, if the check never had a
 // result, since its first run ended. Returns 0 if the backend has no check, or if at least one of
 // the last WEIR_HEALTH_UNCHECKED checks had a result. Via the data path, only the checks of one VIP
-// count (health_missing.h).
+// are used (health_missing.h).
 uint64_t weir_health_unchecked_ms(const struct weir_health *health, uint16_t backend);
 
 // Returns the number of checks of type exec that wait for the end of other programs for longer than

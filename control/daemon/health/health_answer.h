@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Answer: parses the response to an HTTP probe and determines the outcome of the probe.
-// health_http.c passes the parts of the response when they arrive. Only the first bytes of the body
-// of a gRPC answer are stored, and the bytes that health_body.h stores.
+// health_http.c passes the parts of the response when they arrive. Of the body, only the first
+// bytes of a gRPC answer, or the bytes that health_body.h needs, are stored.
 //
 // The header "X-Weir-State: WORD" contains the state that the backend reports: ready, starting,
 // lame-duck or down. An answer with the state starting or lame-duck passes with any HTTP status and

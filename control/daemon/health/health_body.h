@@ -3,7 +3,7 @@
 // Body: tests the body of a response against body, body_regex, body_sha256 or body_md5 of a URL.
 // The body arrives in parts. It is stored only for body_regex, at most WEIR_HEALTH_BODY_BYTES.
 //
-// Threads: any; no I/O. Allocates with body_regex only.
+// Threads: any; no I/O. Allocates memory only for body_regex.
 #pragma once
 
 #include <nettle/md5.h>

@@ -243,8 +243,8 @@ static void end_probe(
 
 // Chooses the VIP of the next check. The next check uses the same VIP again after a failed check,
 // and after a check without a result. If the backend is unchecked, the next check uses the next VIP
-// after a check without a result, and the VIP without a result counts as covered: a VIP that cannot
-// be checked does not keep the verdict from becoming PASSING.
+// after a check without a result, and the VIP without a result is regarded as covered, so that a
+// VIP that cannot be checked does not prevent the verdict PASSING.
 static void choose_vip(struct weir_health_check *check, enum weir_probe_outcome outcome) {
 	if (outcome == WEIR_PROBE_PASSED ||
 		(outcome == WEIR_PROBE_UNKNOWN && check->missing.count >= WEIR_HEALTH_UNCHECKED)) {
@@ -499,8 +499,8 @@ static void hasten(struct weir_health_check *check) {
 	}
 }
 
-// Restarts the count of results, and starts the next probe soon. The result of a running probe does
-// not count, because the probe may have connected to the server before the restart.
+// Resets the count of results, and starts the next probe. Cancels a running probe, because it may
+// have connected to the server before the restart.
 void weir_health_check_restart(struct weir_health_check *check) {
 	const struct weir_config_health_check *config = &check->params->check;
 	uint64_t now = uv_now(check->checking->loop);
@@ -549,7 +549,7 @@ void weir_health_check_set_hop(
 	check->hop = *hop;
 	if (!hop->has_mac && before.has_mac && !hop->through_gateway &&
 		hop->ifindex == before.ifindex) {
-		// The backend no longer replies to ARP or ND. Checks go on with its previous MAC
+		// The backend no longer replies to ARP or ND. Checks continue with its previous MAC
 		// address, and fail if the backend is down.
 		memcpy(check->hop.mac, before.mac, sizeof(before.mac));
 		check->hop.has_mac = true;

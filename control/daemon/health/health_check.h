@@ -37,8 +37,8 @@ struct weir_health_checking { // data that all checks share, owned by the caller
 };
 
 void weir_health_checking_init(struct weir_health_checking *checking, uv_loop_t *loop);
-// Call after checks were freed or set: starts the probes that wait for the probes of these checks,
-// in the next iteration of the loop.
+// Call after checks were freed or set, because queued probes can then start. Starts them in the
+// next iteration of the loop.
 void weir_health_checking_wake(struct weir_health_checking *checking);
 
 // Creates a check for a target's backend, with the target's initial verdict and announced state.

@@ -18,8 +18,8 @@
 struct weir_health_cover { // zeroed: no VIP is covered
 	// Number of passed checks and of left-out VIPs since the verdict was last FAILING, the
 	// server restarted, or the target was set. Both advance the check to the next VIP, so they
-	// cover different VIPs until all VIPs are covered. A failed check with another verdict does
-	// not reset this number.
+	// cover different VIPs until all VIPs are covered. A failed check that does not set the
+	// verdict to FAILING does not reset this number.
 	uint32_t vips;
 	bool is_open; // `rise` checks in a row passed, but `vips` is below the number of VIPs
 };

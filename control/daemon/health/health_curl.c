@@ -6,11 +6,11 @@
 #include "health_curl.h"
 
 #define POOL 512 // maximum number of idle transfers in the pool
-#define GROUPS_MOST 256 // maximum number of groups, except those in use; each has 2 descriptors
+#define GROUPS_MOST 256 // above this number, unused groups are removed; each has 2 descriptors
 
 // The transfers that verify servers with one CA file. A group stays when its transfers end, because
-// it caches the CA certificates. If there are too many groups, the unused group whose last start is
-// the longest ago is removed: a configuration can have a CA file for each backend, and a reload can
+// it caches the CA certificates. If there are too many groups, the unused group that was started
+// least recently is removed: a configuration can have a CA file for each backend, and a reload can
 // name other files.
 struct weir_health_group {
 	uv_timer_t timer;
@@ -23,7 +23,7 @@ struct weir_health_group {
 
 struct weir_health_curl {
 	uv_loop_t *loop;
-	SLIST_HEAD(, weir_health_group) groups; // the last started one first
+	SLIST_HEAD(, weir_health_group) groups; // the most recently started group first
 	uint32_t group_count;
 	SLIST_HEAD(, weir_health_transfer) idle;
 	unsigned int idle_count;
@@ -180,8 +180,8 @@ static void remove_group(struct weir_health_curl *curl, struct weir_health_group
 	uv_close((uv_handle_t *)&group->timer, free_group);
 }
 
-// Removes unused groups if there are too many groups. Up to two for each start, so that the number
-// of groups falls even if each start makes a group.
+// If there are too many groups, removes up to two unused groups, so that the number of groups falls
+// even if each start creates a group.
 static void remove_unused(struct weir_health_curl *curl) {
 	for (unsigned int i = 0; i < 2 && curl->group_count > GROUPS_MOST; i++) {
 		struct weir_health_group *group, *oldest = NULL;
@@ -196,7 +196,7 @@ static void remove_unused(struct weir_health_curl *curl) {
 	}
 }
 
-// Returns the group of a CA file, which becomes the first one; NULL if out of memory.
+// Returns the group of a CA file, and moves it to the start of the list; NULL if out of memory.
 static struct weir_health_group *group_of(struct weir_health_curl *curl, const char *ca_file) {
 	struct weir_health_group *group;
 

@@ -23,7 +23,7 @@ static void closed(uv_handle_t *handle) {
 static void end(struct weir_health_datagram *datagram) {
 	datagram->ended = true;
 	uv_close((uv_handle_t *)&datagram->timer, closed);
-	uv_close((uv_handle_t *)&datagram->poll, closed); // also stops to poll the socket
+	uv_close((uv_handle_t *)&datagram->poll, closed); // also stops polling the socket
 	close(datagram->fd);
 }
 

@@ -38,7 +38,7 @@ struct weir_health_datagram_type {
 		struct weir_health_datagram *datagram, struct weir_health_datagram_result *ret);
 };
 
-// First member of the struct of a probe, which must be allocated with malloc.
+// First member of the struct of a probe. The struct must be allocated with malloc.
 struct weir_health_datagram {
 	uv_poll_t poll;
 	uv_timer_t timer;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Exchange: a TCP probe that sends bytes (no bytes if the server sends first), and compares the
-// answer with the expected bytes. An answer counts even if the connection is reset after it. The
-// probe then resets the connection.
+// answer with the expected bytes. An answer is used even if the connection is reset after it. At
+// its end, the probe resets the connection.
 //
 // With match "prefix", the probe fails at the first byte that differs. With "substring", the probe
 // fails at the end of the connection, after WEIR_HEALTH_EXCHANGE_BYTES, or at the timeout. The

@@ -6,8 +6,8 @@
 // With weight_from_exit, exit statuses from 2 on also pass, and report the weight (exit status -
 // 2). The report of exit status 0 is empty: the weight of the configuration applies.
 //
-// The outcome is UNKNOWN if there is no helper process to run programs, if this host lacks a
-// resource to start the program, or if there is no result because the program cannot be killed or
+// The outcome is UNKNOWN if there is no helper process to run programs, if this host has too few
+// resources to start the program, or if there is no result because the program cannot be killed or
 // the helper process has exited or is stopped. If the program cannot be started for another reason,
 // such as a missing file, the probe fails.
 //

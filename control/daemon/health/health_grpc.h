@@ -11,7 +11,7 @@
 
 #define WEIR_GRPC_PATH "/grpc.health.v1.Health/Check"
 #define WEIR_GRPC_REQUEST_BYTES 272
-#define WEIR_GRPC_ANSWER_BYTES 64 // a longer answer counts as not valid
+#define WEIR_GRPC_ANSWER_BYTES 64 // a longer answer is not valid
 #define WEIR_GRPC_SERVING 1
 
 // Encode the request for a service, "" = the server as a whole. Returns the length in bytes.

@@ -420,7 +420,7 @@ static int start_transfer(struct weir_health_http *http) {
 	return weir_health_curl_start(http->curl, ca_file_of(http->params.check), &http->transfer);
 }
 
-// Called when the relay could not connect or get libcurl's connection, or received too many bytes.
+// Called when the relay could not connect or accept libcurl's connection, or got too many bytes.
 static void on_relay_failed(void *context, int error) {
 	struct weir_health_http *http = context;
 	enum weir_probe_outcome outcome = weir_probe_outcome_of(error);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // HTTP, HTTPS and gRPC probes: each probe sends one request with libcurl. An HTTP or HTTPS probe
-// passes if the status is in the check's range and the body passes health_body.h. A gRPC probe
-// passes if the service's status is SERVING (health_grpc.h). A state in the answer can decide
-// instead (health_answer.h). Redirects are not followed, proxy environment variables are ignored,
-// and names are not resolved. Connections are not reused, and are closed with a reset. Each TLS
-// connection begins with a full handshake.
+// passes if the status is in the check's range and the body passes the test of health_body.h. A
+// gRPC probe passes if the service's status is SERVING (health_grpc.h). A state in the answer can
+// determine the outcome instead (health_answer.h). Redirects are not followed, proxy environment
+// variables are ignored, and names are not resolved. Connections are not reused, and are closed
+// with a reset. Each TLS connection begins with a full handshake.
 //
 // Threads: only the event loop's thread.
 #pragma once

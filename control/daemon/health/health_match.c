@@ -8,8 +8,8 @@
 #define WANTED_SHOWN 24u // characters of the expected text that are shown
 #define SHOWN_BYTES (WEIR_HEALTH_MATCH_SHOWN + 3) // with two quotes and the NUL
 
-// Prepares the search. The Knuth-Morris-Pratt algorithm is used, because it needs no buffer
-// although the answer arrives in parts.
+// Prepares the search. The Knuth-Morris-Pratt algorithm is used, because it needs no buffer even if
+// the answer arrives in parts.
 static void prepare(struct weir_health_match *match) {
 	const uint8_t *wanted = match->wanted;
 	uint8_t k = 0;

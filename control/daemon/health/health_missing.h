@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Counts consecutive probes of a check that had no result, because this host could not run them.
+// Counts how many probes of a check in a row had no result, because this host could not run them.
 // For a check via the data path, only the probes of one VIP are counted: the first VIP whose probe
 // had no result. Results of probes of other VIPs do not reset the count.
 //

@@ -68,7 +68,7 @@ static bool is_from(const struct weir_health_ping *ping, const struct sockaddr_i
 		       : memcmp(&from->sin6_addr, address->bytes, sizeof(from->sin6_addr)) == 0;
 }
 
-// Handles one message. Messages that are no reply to a probe are ignored.
+// Handles one message. Messages that are not replies to probes are ignored.
 static void take(struct family *family, const uint8_t *message, size_t bytes,
 	const struct sockaddr_in6 *from) {
 	const bool ipv4 = family == &family->pings->ipv4;

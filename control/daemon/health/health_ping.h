@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ping probes: send an ICMP echo request, and pass with the reply. All probes share one socket of
-// each family. A reply belongs to a probe if it has the probe's sequence number and random bytes,
-// and comes from the probe's address.
+// Ping probes: send an ICMP echo request, and pass when the reply arrives. All probes share one
+// socket of each family. A reply belongs to a probe if it has the probe's sequence number and
+// random bytes, and comes from the probe's address.
 //
 // Threads: only the event loop's thread.
 #pragma once

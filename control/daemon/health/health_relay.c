@@ -18,7 +18,7 @@
 #define LISTEN_BACKLOG 4096
 #define ACCEPT_MOST 256u // maximum number of accepted connections per iteration of the loop
 #define SEND_BUFFER_BYTES 8192 // about the maximum number of bytes that libcurl reads in one call
-#define END_MS 1 // interval of the checks whether libcurl has read the server's last data
+#define END_MS 1 // interval for checking whether libcurl has read the server's last data
 
 struct direction { // one of the two directions
 	uv_stream_t *from, *to;
@@ -168,8 +168,8 @@ static void on_end(uv_timer_t *timer) {
 
 // Handles the end of the server's data. If libcurl (7.88) reads end of file directly after the
 // HTTP/2 trailers, it loses the trailers, which contain the gRPC status. Therefore the end of file
-// is delayed until libcurl has had time to read all data. The socket stays open until then, and
-// further data from libcurl is dropped: if a write of libcurl fails, libcurl reads no more data.
+// is delayed until libcurl has had time to read all data. The socket stays open until then, because
+// libcurl reads no more data after a failed write. Further data from libcurl is dropped.
 static void end_server(struct weir_health_relay *relay, int error) {
 	relay->error = relay->error != 0 ? relay->error : error;
 	relay->is_ended = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Stores which values the last report of a check contained, if the next report withdraws them by
-// omitting them: the announced state, and the weight from a program.
+// Stores whether the last report of a check contained a value that the next report withdraws by
+// omitting it: the announced state, or the weight from a program.
 //
 // Threads: only the event loop's thread.
 #pragma once

@@ -33,8 +33,8 @@ struct weir_health_stream_type {
 	void (*expire)(struct weir_health_stream *stream, struct weir_health_stream_result *ret);
 };
 
-// First member of the struct of a probe, which must be allocated with calloc. The type sets the
-// buffers before the start, unless it only connects.
+// First member of the struct of a probe. The struct must be allocated with calloc. The type sets
+// the buffers before the start, unless it only connects.
 struct weir_health_stream {
 	uv_buf_t request; // sent when connected; length 0 = nothing is sent
 	uv_buf_t room; // where the next bytes are received; `take` may change it; never empty

@@ -2,8 +2,7 @@
 //
 // UDP probe: sends one datagram. If the check expects bytes, the first datagram of the backend must
 // begin with these bytes or contain them (health_match.h). Otherwise the probe passes with any
-// datagram of the backend, and also if neither a datagram nor an ICMP error arrives before the
-// timeout.
+// datagram of the backend, and also if no datagram and no ICMP error arrives before the timeout.
 //
 // Threads: only the event loop's thread.
 #pragma once
