@@ -115,8 +115,8 @@ struct weir_daemon {
 	uint32_t steered_removed; // number of removed binds at the last update of the VIP maps
 	// Time of the next check for expired keys in the VIP maps; 0 = no key can expire.
 	uint64_t leaving_ns;
-	// Logged reason for which the last update of the VIP maps failed. "" = the update
-	// succeeded, or its next failure must be logged again.
+	// Why the last update of the VIP maps failed, as it was logged. "" = the update succeeded,
+	// or its next failure must be logged again.
 	char steer_why[272];
 	uint64_t last_publish_us; // duration of the last publication
 	uint64_t published_ns; // end of the last publication
@@ -127,7 +127,7 @@ struct weir_daemon {
 	uint64_t graces; // number of grace periods in grace_us
 	uint64_t grace_mark;
 	// Time of the publication whose grace period is measured: the time until every worker uses
-	// its tables. 0 = no grace period is measured.
+	// the published tables. 0 = no grace period is measured.
 	uint64_t grace_since_ns;
 	uv_timer_t tick, second, grace, publish, build;
 	uv_timer_t collect; // runs while workers measure service times

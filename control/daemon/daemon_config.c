@@ -24,9 +24,9 @@ static int update_maps(struct weir_daemon *daemon, const struct weir_config *con
 		config, (uint32_t)(weir_daemon_now_ns() / 1000000000), changes, why, why_bytes);
 }
 
-// Updates the VIP maps for the binds of the configuration, and for removed binds that still drain,
-// which are added as one more service. removed: number of removed binds. Returns 0 or negative
-// errno, for example if there are too many binds.
+// Updates the VIP maps for the binds of the configuration, and for removed binds that are still in
+// the service table, which are added as one more service. removed: number of removed binds. Returns
+// 0 or negative errno, for example if there are too many binds.
 static int update_maps_with_removed(struct weir_daemon *daemon, uint32_t removed,
 	struct weir_steer_map_changes *changes, char *why, size_t why_bytes) {
 	struct weir_config config = *weir_reload_config(daemon->reload);
@@ -170,8 +170,8 @@ static int configure_backends(struct weir_daemon *daemon, const struct weir_conf
 }
 
 // Configures all modules that use the configuration, except the tables, canaries and sheds. If a
-// module fails, the remaining modules are still configured, except those that need its results. If
-// memory or descriptors were exhausted, a retry configures all these modules again.
+// module fails, the remaining modules are still configured, except modules that need its results.
+// If memory or descriptors were exhausted, a retry configures all these modules again.
 static void configure_all(struct weir_daemon *daemon, const struct weir_config *config) {
 	bool again = may_retry(configure_backends(daemon, config));
 	int r, rejections;

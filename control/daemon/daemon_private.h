@@ -16,8 +16,8 @@ int weir_daemon_apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes);
 // daemon_config.c: logs that the configuration in use does not fit the attached dataplane, unless
 // this was already logged. The tables in its segment stay in use. Applying the configuration is
-// retried in two cases: if replaced tables still occupy the memory, when these tables are
-// reclaimed; if this process is out of memory, every second. In all other cases, only a smaller
+// retried in two cases: when replaced tables that occupied the memory have been reclaimed, and
+// every second while this process is out of memory. In all other cases, only a smaller
 // configuration can fit.
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
 // daemon_config.c: applies the configuration if a retry is due.

@@ -10,7 +10,7 @@
 
 #include "clocks.h"
 
-// A backend keeps its weight if its share differs by at most 10 % of the step's share.
+// A canary keeps its weight while its share differs from the step's share by at most 10 % of it.
 #define KEEP_SHARE 0.1
 #define TEXT_BYTES WEIR_STATES_EVENT_BYTES
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canaries: a canary raises the weight of a backend step by step, so that the backend gets a
-// growing share of the new flows of its service. weir-control judges the canary once a second.
-// Before the end of a step, only a canary that is much worse than the other backends counts as
-// worse (canary_judge.h). A canary that is worse is rolled back: it gets weight 0, and existing
-// flows continue. A canary that is good at the end of the last step is promoted: it gets its
-// configured weight, or keeps the weight of the last step if its configured weight is 0.
+// Canaries: a canary is a backend whose weight weir-control raises step by step, so that the
+// backend gets a growing share of the new flows of its service. weir-control judges the canary once
+// a second. Before the end of a step, only a canary that is much worse than the other backends
+// counts as worse (canary_judge.h). A canary that is worse is rolled back: it gets weight 0, and
+// existing flows continue. A canary that is good at the end of the last step is promoted: it gets
+// its configured weight, or keeps the weight of the last step if its configured weight is 0.
 //
 //   weights, health --> canaries --weight--> tables
 //   reports, counters of workers --> canaries --events--> states, audit, log
@@ -14,7 +14,7 @@
 //  - it is drained, in maintenance, lame duck or not yet checked;
 //  - its agent is silent, or it gets no new flows, for example because it has no next hop;
 //  - no other backend gets new flows, or no dataplane is attached;
-//  - the backend has no id yet.
+//  - it has no id yet.
 // After a pause the step begins again. A canary is rolled back if it is refusing or ejected, or if
 // its service gets subsets, or a policy other than maglev and weighted-round-robin.
 //
@@ -87,8 +87,8 @@ int weir_canaries_check(const struct weir_canaries *canaries, const struct weir_
 	uint16_t backend, const struct weir_canary_plan *plan, uint64_t *ret_others, char *why,
 	size_t why_bytes);
 // Writes the canaries to the file if something has changed. published: true if no change waits for
-// publication. Returns 0 or negative errno. The next call then tries again; only the first failure
-// in a row is logged.
+// publication. Returns 0 or negative errno. After an error, the next call tries again; only the
+// first failure in a row is logged.
 int weir_canaries_save(struct weir_canaries *canaries, bool published);
 // Starts a canary; call weir_canaries_check first. The new canary replaces an ended canary of its
 // service, except a rolled-back canary of another backend. who: the user who starts the canary. The

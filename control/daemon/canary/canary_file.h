@@ -3,7 +3,7 @@
 // Canary file: stores the canaries in RUN_DIR/control/canaries.json, so that the next weir-control
 // can continue them. The file is replaced atomically (weir_text_file_replace).
 //
-// Threads: one. No logging.
+// Threads: the thread of the loop. No logging.
 #pragma once
 
 #include <stdbool.h>
@@ -28,7 +28,7 @@ enum weir_canary_state {
 
 const char *weir_canary_state_name(enum weir_canary_state state);
 
-struct weir_canary_record { // what the file stores about each canary
+struct weir_canary_record { // data of one canary in the file
 	char service[WEIR_CONFIG_NAME_BYTES], backend[WEIR_CONFIG_NAME_BYTES];
 	struct weir_canary_plan plan;
 	uint32_t step; // index of the step, below plan.steps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Canary judge: decides whether a canary is worse than the other backends, from the counts since
+// Canary judge: determines whether a canary is worse than the other backends, from the counts since
 // the start of a step.
 //
 // Requests come from the reports (of weir-agent, ORCA or weirctl) of the canary and of the other

@@ -3,7 +3,7 @@
 // the end of a canary, commands of operators) and canary_run.c (called once a second: weights,
 // pauses, the judge).
 //
-// Threads: one.
+// Threads: the thread of the loop.
 #pragma once
 
 #include "canary.h"

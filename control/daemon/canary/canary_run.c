@@ -4,8 +4,8 @@
 
 #include "canary_private.h"
 
-// Maximum time for which a report counts in one call, because this process may have been stopped
-// since the previous call.
+// Maximum time since the previous call for which requests are added, because this process may have
+// been stopped in between.
 #define PASSED_MOST_MS 5000u
 
 // --- once a second --------------------------------------------------------------------------

@@ -51,7 +51,7 @@ void weir_canary_add_report(struct weir_canary_counts *counts,
 			errors > requests && has(report, WEIR_REPORT(REQUESTS)) ? requests : errors;
 	}
 	// If a report has a mean service time, but not the number of requests in this mean, the
-	// mean counts for all requests since the previous call.
+	// mean is used for all requests since the previous call.
 	if (has(report, WEIR_REPORT(SERVICE_TIME)) && !has(report, WEIR_REPORT(SERVICE_COUNT)) &&
 		has(report, WEIR_REPORT(REQUESTS))) {
 		measured = requests;

@@ -17,9 +17,9 @@ struct weir_canary_signs { // sums since the start of a step; zeroed = nothing w
 	uint64_t all_flows, all_errors; // counters of the whole service at the start of the step
 };
 
-// Adds the last report of a backend to the counts. Call this function once a second. A report
-// counts for the time until the next report, but for at most WEIR_CANARY_REPORT_MS. A report from
-// before the step does not count, because the canary had another share then.
+// Adds the last report of a backend to the counts. Call this function once a second. A report is
+// used until the next report arrives, but for at most WEIR_CANARY_REPORT_MS. A report from before
+// the step is not used, because the canary had another share then.
 //
 //  passed_ms   time since the last call
 //  step_ms     time since the start of the step

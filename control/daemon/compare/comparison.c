@@ -95,8 +95,8 @@ static void stop_recording(struct weir_comparison *comparison) {
 	of->changed(of->context);
 }
 
-// Ends the comparison, and calls `done` with result and why (weir_comparison_done). result: that of
-// the comparison, or NULL.
+// Ends the comparison, and calls `done` with result and why (weir_comparison_done). result:
+// comparison->result, or NULL.
 static void end(struct weir_comparison *comparison, struct weir_comparison_result *result,
 	const char *why) {
 	if (comparison->phase == RECORDING) {
@@ -276,7 +276,7 @@ static void on_recorded(uv_timer_t *timer) {
 	stop_recording(comparison);
 	result->recorded_ms = (ended_ns - comparison->began_ns) / 1000000;
 	new_flows = weir_sum_service(of->segment, comparison->service).new_flows;
-	// After a reload, the id can be that of another service, with fewer flows.
+	// After a reload, another service, with fewer flows, can have the id.
 	result->began = new_flows > comparison->new_flows ? new_flows - comparison->new_flows : 0;
 	if (result->began < comparison->count + result->omitted) {
 		// The samples come from another process, so their number can be wrong.
@@ -315,7 +315,7 @@ static void number_backends(struct weir_comparison *comparison, const char *serv
 	result->params.backends = comparison->backends;
 }
 
-// Sets in comparison->backends which subsets each backend is a member of. Returns 0 or -ENOMEM.
+// Sets `subsets` of each backend in comparison->backends. Returns 0 or -ENOMEM.
 static int copy_subsets(struct weir_comparison *comparison, uint32_t subsets) {
 	const struct weir_tables *tables = comparison->of->tables;
 	struct weir_subset_part *parts = calloc(comparison->ids + 1, sizeof(*parts));

@@ -51,7 +51,7 @@ struct weir_comparison_result { // the owner frees the result with weir_comparis
 	uint64_t lost;
 	// Number of flows that are not in the recording because it was full
 	// (WEIR_COMPARISON_FLOWS), or because memory ran out. Flows of backends that were added
-	// after the recording had begun are not in the recording either, but do not count here.
+	// after the recording had begun are not in the recording either, but are not counted here.
 	uint64_t omitted;
 	struct weir_replay_params params; // `flows` is NULL
 	struct weir_comparison_backend *names; // [params.backend_count]
@@ -63,7 +63,7 @@ struct weir_comparison_result { // the owner frees the result with weir_comparis
 void weir_comparison_result_free(struct weir_comparison_result *result); // NULL is allowed
 
 // Called when a comparison has ended. result: owned by the callee; NULL = the comparison has
-// failed, and why is the reason; NULL = out of memory.
+// failed. why: reason of the failure; NULL = out of memory.
 typedef void (*weir_comparison_done)(
 	void *context, struct weir_comparison_result *result, const char *why);
 

@@ -160,8 +160,8 @@ static void advance(struct weir_replay *replay, uint64_t now_ns) {
 	}
 }
 
-// Releases the slots of limits (flows that a worker may still begin at a backend) that workers hold
-// but do not use.
+// Releases the slots of limits that workers hold but do not use. With a slot, a worker can begin a
+// flow at a backend.
 static void turn(struct weir_replay *replay, uint64_t now_ns) {
 	for (uint32_t w = 0; replay->words != NULL && w < replay->params->workers; w++) {
 		while (weir_shared_limit_turn(&replay->workers[w], now_ns)) {

@@ -47,7 +47,7 @@ struct weir_replay_params { // all borrowed until weir_replay_free
 	bool scaled;
 };
 
-// Returns whether a policy can be replayed: the policy needs no data that the recording lacks.
+// Returns whether a policy can be replayed: the policy needs only data that the recording has.
 bool weir_replay_can(enum weir_policy policy);
 
 #define WEIR_REPLAY_RECORDED (-1) // value for the parameter `policy`: use the recorded backends

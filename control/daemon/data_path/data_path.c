@@ -227,7 +227,7 @@ static int source_for(const struct weir_data_path *path, const struct weir_addre
 
 // Returns whether backends can possibly reply to an address of this host. They cannot reply to
 // loopback addresses (127.0.0.0/8, ::1) and IPv6 link-local addresses. Other addresses on the
-// loopback interface count, because a router can have all its addresses there.
+// loopback interface are usable, because a router can have all its addresses there.
 static bool is_usable(const struct sockaddr *name) {
 	struct weir_address address = {.family = 6};
 

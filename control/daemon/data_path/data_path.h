@@ -64,7 +64,7 @@ int weir_data_path_create(uv_loop_t *loop, struct weir_data_path_tunnel *tunnel,
 // iterations of the loop.
 void weir_data_path_free(struct weir_data_path *path); // NULL is allowed
 
-// Opens a connection. Cost: a few system calls; once a second, also a list of this host's
+// Opens a connection. Cost: a few system calls, and at most once a second a list of this host's
 // addresses. Returns 0, or negative errno with one line in why: -EADDRNOTAVAIL (no free port),
 // -EPROTONOSUPPORT (forwarding l2, and the tunnel has no packet socket),
 // -ENOLINK (forwarding l2, and the backend's link is not known yet),

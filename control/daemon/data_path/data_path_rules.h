@@ -27,7 +27,7 @@ struct weir_data_path_rules {
 
 // Sets the rules and routes, and sets the device up. The MTU of the device is 1280, so that outer
 // headers fit into the usual path MTU of 1500. *ret_ipv6: 0, or negative errno if the rules and
-// routes for IPv6 could not be set; IPv4 works nevertheless. Returns 0, or negative errno with one
+// routes for IPv6 could not be set; IPv4 works even then. Returns 0, or negative errno with one
 // line in why.
 int weir_data_path_rules_set(
 	const struct weir_data_path_rules *rules, int *ret_ipv6, char *why, size_t why_bytes);

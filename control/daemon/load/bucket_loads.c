@@ -4,7 +4,7 @@
 #include "heartbeat.h"
 
 // Assumed cost of handing a packet over to another worker, relative to the cost of processing a
-// packet of an own bucket. Used if no worker with packets processes all of them itself.
+// packet of the worker's own bucket. Used if each worker that has packets hands some of them over.
 #define HANDED_COST 0.5
 
 // --- reading the segment ------------------------------------------------------------------

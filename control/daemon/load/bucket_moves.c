@@ -277,10 +277,10 @@ void weir_bucket_moves_tick(struct weir_bucket_moves *moves, const struct weir_b
 
 int weir_bucket_moves_create(
 	uint32_t workers, const struct weir_bucket_look *look, struct weir_bucket_moves **ret) {
-	// idle_ratio: workers below the mean load can be thieves. pending_ratio: no worker counts
-	// as saturated, because a saturated worker would exclude all other victims. The victims are
-	// then the workers with the highest load; put_tasks allows only victims whose load is far
-	// enough above the mean.
+	// idle_ratio: workers below the mean load can be thieves. pending_ratio: no worker is
+	// regarded as saturated, because a saturated worker would exclude all other victims. The
+	// victims are then the workers with the highest load; put_tasks allows only victims whose
+	// load is far enough above the mean.
 	const struct weir_steal_params params = {.latency = LATENCY,
 		.pending_ratio = INFINITY,
 		.idle_ratio = 1,
