@@ -313,7 +313,7 @@ static int check_dataplane(const char *run_dir) {
 }
 
 // Makes glibc allocate large arrays with mmap. Each reload allocates arrays with an element for
-// every id, of which most are unused. If an array has its own mapping, only its used pages occupy
+// every id; most elements are unused. If an array has its own mapping, only its used pages occupy
 // memory, and free() unmaps it. By default, glibc raises its mmap threshold when free() unmaps an
 // array, and later arrays are in the heap: calloc() then writes the whole array, and the heap does
 // not shrink. The trim threshold is raised because its default is below the 416 KiB that one

@@ -169,8 +169,8 @@ void weir_doctor_check_offloads(struct weir_doctor *doctor) {
 
 typedef void (*vip_fn)(struct weir_doctor *doctor, const struct weir_address *vip);
 
-// Returns whether an earlier bind has the same address, so that this VIP has already been handled.
-// service, bind: indexes of the bind.
+// Returns whether an earlier bind has the same address, which means that this VIP was already
+// handled. service, bind: indexes of the bind.
 static bool is_again(const struct weir_config *config, uint32_t service, uint32_t bind) {
 	const struct weir_address *vip = &config->services[service].binds[bind].address;
 

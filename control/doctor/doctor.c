@@ -59,9 +59,10 @@ static void withhold(struct weir_findings *findings, const char *words) {
 	}
 }
 
-// Inserts the start of weir-control before "systemctl restart weir-dataplane" in each command,
-// because weir-dataplane forwards no packets before weir-control has published tables. Called if
-// weir-control does not answer. runs: whether the process of weir-control is running.
+// Inserts a command that starts or restarts weir-control before "systemctl restart weir-dataplane"
+// in each command, because weir-dataplane forwards no packets before weir-control has published
+// tables. Called if weir-control does not answer. runs: whether the process of weir-control is
+// running.
 static void start_control_first(struct weir_findings *findings, bool runs) {
 	static const char restart[] = "systemctl restart weir-dataplane";
 
@@ -78,8 +79,8 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 	}
 }
 
-// Adds --run-dir to each call of weirctl in a command for which weirctl would otherwise use another
-// run directory. After sudo, weirctl uses the default run directory, because sudo does not preserve
+// Adds --run-dir to each call of weirctl in a command, if the call would otherwise use another run
+// directory. After sudo, weirctl uses the default run directory, because sudo does not preserve
 // WEIR_RUN_DIR. A command stays unchanged if it already contains --run-dir, if the run directory
 // has a single quote, or if the extended command does not fit.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
@@ -147,8 +148,8 @@ static void list_skipped(struct weir_doctor *doctor) {
 void weir_doctor_run(struct weir_doctor *doctor) {
 	find_processes(doctor);
 	if (doctor->dataplane == 0) {
-		// No weir-dataplane is running, so a process that was killed has left this
-		// configuration.
+		// No weir-dataplane is running: a process that was killed has left this file
+		// behind.
 		doctor->runs = NULL;
 	}
 	doctor->candidate &= doctor->file != NULL;

@@ -73,8 +73,8 @@ enum weir_doctor_need {
 		"weir-dataplane runs, none of its workers is stalled, and the flow table was not " \
 		"full in the last minute") \
 	X(services, NOTHING, "services", \
-		"each service has a usable backend, and enough eligible ones for its quorum; no " \
-		"panic mode, no use of backups, no rejected flows") \
+		"each service has a usable backend, and enough eligible backends for its " \
+		"quorum; no panic mode, no use of backups, no rejected flows") \
 	X(health, NOTHING, "health", \
 		"backends in the states refusing, ejected, lame-duck, drain or maintenance") \
 	X(checks, NOTHING, "checks", \

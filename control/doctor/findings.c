@@ -191,7 +191,7 @@ void weir_findings_print(const struct weir_findings *findings, FILE *out) {
 		weir_plural(counts[WEIR_FINDING_NOTICE]), counts[WEIR_FINDING_OK]);
 }
 
-// If the text is not UTF-8, json_string fails: escapes the text, as for a terminal.
+// If the text is not UTF-8, json_string fails; the text is then escaped, as for a terminal.
 static json_t *json_text(const char *text) {
 	json_t *json = json_string(text);
 	char shown[640];

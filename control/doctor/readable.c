@@ -59,7 +59,7 @@ static void read_groups(const char *text, struct weir_reader_ids *ids) {
 bool weir_readable_ids(pid_t pid, struct weir_reader_ids *ret) {
 	const unsigned long long all =
 		1ull << CAP_DAC_OVERRIDE |
-		1ull << CAP_DAC_READ_SEARCH; // either one lets the process read every file
+		1ull << CAP_DAC_READ_SEARCH; // each is sufficient to read every file
 	unsigned long long capabilities = 0;
 	unsigned int uid, gid;
 	char text[STATUS_BYTES];

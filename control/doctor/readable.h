@@ -20,7 +20,7 @@
 struct weir_reader_ids {
 	uid_t uid;
 	gid_t gid;
-	bool reads_all; // a capability lets the process read every file
+	bool reads_all; // the process can read every file, because of a capability
 	unsigned int groups; // number of supplementary groups
 	gid_t group[WEIR_READABLE_GROUPS]; // groups above the maximum number are ignored
 };

@@ -13,7 +13,8 @@
 //      again for WEIR_BUCKET_REST_S. With 10 ticks per second this module therefore moves at most
 //      10 * WEIR_BUCKET_MOVES buckets per second. Moves requested by distributors (moves.h) are
 //      additional, and do not wait for WEIR_BUCKET_REST_S.
-//   B3 a worker is the victim or the thief of at most one request at a time.
+//   B3 a worker is the victim or the thief of at most one request that was sent and has not
+//      ended; further requests for this worker wait.
 //   B4 the owners in the dataplane are authoritative, regardless of requests and answers.
 //   B5 a bucket does not move to a worker whose load would then be higher than the current load of
 //      the bucket's owner. Therefore a bucket that uses most of a worker's time (an elephant) does
@@ -25,7 +26,7 @@
 #include "bucket_loads.h"
 
 #define WEIR_BUCKET_TICK_MS 100
-// minimum load of a worker from which buckets move, as a ratio to the mean load
+// buckets move away from a worker if its load is above the mean load times this ratio
 #define WEIR_BUCKET_TRIGGER 1.1
 // buckets move only if the highest load of a worker is at least this share of its time
 #define WEIR_BUCKET_SPARE 0.05

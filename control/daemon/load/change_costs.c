@@ -348,8 +348,8 @@ static void add_former(const struct weir_tables *tables, uint16_t id, uint64_t f
 
 // Returns the sum of the flows of all backends. changed: by service id, whether the selection is
 // different after the restart; NULL = no selection is different. finding: by service id, zeroed by
-// the caller; set to the number of flows that reach their backends again after the restart; NULL
-// (out of memory) = all flows count as lost.
+// the caller; set to the number of flows that can reach their backends again after the restart (see
+// add_former); NULL (out of memory) = all flows count as lost.
 static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	const struct weir_segment *segment, const bool *changed, uint64_t *finding) {
 	const uint32_t ids = weir_tables_backend_ids(tables);

@@ -32,9 +32,9 @@ struct weir_restart_cost { // cost of a restart of the dataplane, in flows
 };
 
 // Returns the cost of a restart of the dataplane now, with unchanged configuration. A flow
-// continues if its service has the policy maglev, its backend is in the selection, and it began
-// after the last change of backends or weights (weir_tables_former_flows). Some other flows get the
-// same backend again by chance, so `lost` is an upper limit.
+// continues if its service has the policy maglev, its backend is in the selection, it began after
+// the last change of backends or weights, and it was not spilled (weir_tables_former_flows). Some
+// other flows get the same backend again by chance, so `lost` is an upper limit.
 struct weir_restart_cost weir_restart_cost(
 	const struct weir_tables *tables, const struct weir_segment *segment);
 // Writes the cost of a restart as text, such as "the restart breaks up to 21 of 40 open flows, 9 of

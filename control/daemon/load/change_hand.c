@@ -152,8 +152,8 @@ static const struct weir_config_backend *find_backend(
 	return NULL;
 }
 
-// Adds what happens to a weight that was set at run time: either the configured weight replaces it,
-// or a canary keeps it. Called only if the configured weight or the address of the backend changes.
+// Adds a text about a weight that was set at run time: either the configured weight replaces it, or
+// a canary keeps it. Called only if the configured weight or the address of the backend changes.
 static void replace_weight(const struct weir_change_hand *hand, struct list *list) {
 	const struct weir_config_backend *backend;
 	struct weir_backend_state state;

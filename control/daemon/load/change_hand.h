@@ -26,10 +26,10 @@ struct weir_change_hand { // input; borrowed
 		*to; // the service in both configurations; NULL = not configured
 };
 
-// Writes which settings are discarded, such as "replaces the weight set by hand: 0 -> 7" or "ends:
-// maintenance of web-2 (10.0.0.12), weight 50 of web-1". Also writes if a canary keeps a weight
-// that the change would discard. Names at most WEIR_CHANGE_HAND_MOST settings. "" = no setting is
-// discarded or kept. Returns text. Cost: at most two lookups per backend of the service.
+// Writes the settings that are discarded, such as "replaces the weight set by hand: 0 -> 7" or
+// "ends: maintenance of web-2 (10.0.0.12), weight 50 of web-1". Also writes if a canary keeps a
+// weight that the change would discard. Lists at most WEIR_CHANGE_HAND_MOST settings. "" = no
+// setting is discarded or kept. Returns text. Cost: at most two lookups per backend of the service.
 #define WEIR_CHANGE_HAND_MOST 4u
 #define WEIR_CHANGE_HAND_BYTES 1024
 const char *weir_change_hand_text(

@@ -9,12 +9,13 @@
 
 #include "change_costs.h"
 
-// Adds a warning, with a remedy, for each new backend that will get new flows, although a removed
-// backend with the same address got none. The removed backend was drained, in maintenance, or had a
-// weight of 0 set by hand. After WEIR_CHANGE_RENAMES_MOST warnings, one more warning gives the
-// number of the remaining backends. Call this function before the change is applied. Returns 0 or
-// -ENOMEM (some warnings are missing). Cost: if there is such a removed backend, one sort of all
-// backends of the new configuration.
+// Adds a warning, with a remedy, for each backend that will get new flows at an address whose
+// previous backend got no new flows, because it was drained, in maintenance, or had the weight 0
+// set by hand. The change removes the previous backend, or its address changes. After
+// WEIR_CHANGE_RENAMES_MOST warnings, one more warning gives the number of the remaining backends.
+// Call this function before the change is applied. Returns 0 or -ENOMEM (some warnings are
+// missing). Cost: if there is such a previous backend, one sort of all backends of the new
+// configuration.
 #define WEIR_CHANGE_RENAMES_MOST 16u
 int weir_change_renames_warn(const struct weir_change_costs_of *of,
 	const struct weir_difference *difference, struct weir_config_errors *errors);

@@ -30,8 +30,8 @@ struct kinds { // the protocols and ports of the checks via the data path so far
 	uint64_t tcp[(UINT16_MAX + 1) / 64], udp[(UINT16_MAX + 1) / 64];
 };
 
-// Returns whether this is the first check with its protocol and port: further ones cover the same
-// VIPs.
+// Returns whether this is the first check with its protocol and port. Further checks with the same
+// protocol and port cover the same VIPs.
 static bool is_first(struct kinds *kinds, const struct weir_config_health_check *check) {
 	uint64_t *seen =
 		weir_config_check_protocol(check->type) == IPPROTO_UDP ? kinds->udp : kinds->tcp;
@@ -114,7 +114,8 @@ static int warn(const struct weir_config *to, uint32_t service, const struct vip
 }
 
 // Returns the service with this name in the previous configuration, or NULL. place: index of the
-// service in the new configuration, which is tried first, because most services keep their index.
+// service in the new configuration. This index is tried first, because most services keep their
+// index.
 static const struct weir_config_service *find_former(
 	const struct weir_config *from, uint32_t place, const char *name) {
 	return place < from->service_count && strcmp(from->services[place].name, name) == 0

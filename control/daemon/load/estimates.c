@@ -70,8 +70,8 @@ static void remove_backend(struct weir_estimates *estimates, uint32_t id) {
 	memset(backend, 0, sizeof(*backend));
 }
 
-// Begins the service times of a backend. Their statistics are allocated with the first sample,
-// because allocating the statistics of thousands of backends here would delay the loop.
+// Starts the collection of service times of a backend. The statistics are allocated with the first
+// sample, because allocating the statistics of thousands of backends here would delay the loop.
 static void begin_times(struct weir_estimates *estimates, uint32_t id, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[id];
 	const struct service_estimates *service = backend->service;
@@ -115,7 +115,7 @@ static int add_member(struct service_estimates *service, uint16_t id) {
 	return 0;
 }
 
-// Sets up the estimates of a backend that its service needs, and removes the other estimates.
+// Sets up the estimates that the service of a backend needs, and removes its other estimates.
 static int follow_backend(struct weir_estimates *estimates, const struct weir_backend_state *state,
 	struct service_estimates *service, uint64_t now_ns) {
 	struct backend_estimates *backend = &estimates->backend[state->id];
@@ -397,8 +397,8 @@ static int follow_backends(struct weir_estimates *estimates, uint64_t now_ns) {
 	return r < 0 ? -ENOMEM : 0;
 }
 
-// Clears the costs in the segment that an earlier process has written and that this process does
-// not update.
+// Clears costs in the segment if an earlier process has written them and this process does not
+// update them.
 static void clear_unowned_costs(const struct weir_estimates *estimates) {
 	const struct weir_segment *segment = weir_tables_segment(estimates->tables);
 	uint32_t ids =

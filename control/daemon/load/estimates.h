@@ -33,16 +33,16 @@ void weir_estimates_free(struct weir_estimates *estimates); // NULL is allowed
 
 // Starts the estimates that the services in the tables need, and stops all others. Call this
 // function after each change of the configuration, the segment or a policy in the tables. Reads the
-// waiting samples first, so that no sample of a previous backend counts for the backend that now
-// has its id. tables: borrowed until weir_estimates_free. config: borrowed only for this call.
+// waiting samples first, so that no sample of a previous backend is assigned to the backend that
+// now has its id. tables: borrowed until weir_estimates_free. config: borrowed only for this call.
 // Returns 0 or -ENOMEM; after -ENOMEM some services have no estimates.
 int weir_estimates_follow(struct weir_estimates *estimates, struct weir_tables *tables,
 	const struct weir_config *config, uint64_t now_ns);
 
 // Returns whether workers measure service times, so that there are samples to collect.
 bool weir_estimates_measures(const struct weir_estimates *estimates);
-// Maximum work in one iteration of the loop, which takes some milliseconds. Unit: the work for one
-// sample of a backend that already has statistics.
+// Maximum work in one iteration of the loop. This work takes some milliseconds. Unit: the work for
+// one sample of a backend that already has statistics.
 #define WEIR_ESTIMATES_TURN 16384u
 // Work for the first sample of a backend, in the same unit. The first sample takes longer, because
 // the statistics are allocated.
@@ -51,7 +51,7 @@ bool weir_estimates_measures(const struct weir_estimates *estimates);
 // one iteration of the loop. Does nothing without a dataplane. Returns whether samples are still
 // waiting; if so, call this function again in the next iteration.
 bool weir_estimates_collect(struct weir_estimates *estimates, uint64_t now_ns);
-// Does the same as weir_estimates_collect for all waiting samples, without a time limit.
+// Does the same as weir_estimates_collect for all waiting samples, without a limit of work.
 void weir_estimates_drain(struct weir_estimates *estimates, uint64_t now_ns);
 
 struct weir_estimates_sample { // written by another process, not validated

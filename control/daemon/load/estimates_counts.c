@@ -5,8 +5,8 @@
 #include "backend_signal.h"
 #include "estimates_private.h"
 
-// Returns the number of workers that send flows to a backend of the service, including workers of
-// other instances.
+// Returns the mean number of workers, of all instances, that send flows to a backend of the
+// service.
 static uint32_t sharers(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	uint64_t groups = estimates->groups;

@@ -33,7 +33,7 @@ struct service_estimates {
 	uint64_t adjusted_ns; // when an update of the weights was last due
 	// service times of all samples of the service, for the error window
 	struct weir_moving *times;
-	// Only if `requests` is true: the share of all requests that this instance forwards.
+	// Used if `requests` is true: the share of all requests that this instance forwards.
 	struct weir_reported_share share;
 	struct weir_config_policy config; // a copy of the configuration
 	enum weir_policy policy;
@@ -162,12 +162,12 @@ bool weir_estimates_adjust_window(
 uint32_t weir_estimates_take_active(struct weir_estimates *estimates, uint16_t id,
 	const struct weir_report *report, uint64_t now_ns);
 // Counts, for each backend of a service with `requests` set, the workers that give the backend new
-// flows. These are not all workers if the service has subsets, or while a backend is drained or
+// flows. Not all workers do this if the service has subsets, or while the backend is drained or
 // down.
 void weir_estimates_count_users(
 	struct weir_estimates *estimates, struct service_estimates *service);
-// Writes the signals of the service's backends, which are errors and shares of reported requests.
-// For services whose policy counts flows.
+// For a service whose policy counts flows: writes the signals of its backends. A signal contains
+// errors and a share of reported requests.
 void weir_estimates_write_counts(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns);
 // Writes the signal of one backend, as weir_estimates_write_counts does.

@@ -249,8 +249,8 @@ static void refresh(struct weir_estimates *estimates, const struct weir_segment 
 
 // Returns the cost for backends whose estimate is unknown: the mean of the known estimates. The
 // largest estimate counts as at most OUTLIER times the mean of the other estimates. Without this
-// limit, one backend that reports a service time of a day would give these backends such a high
-// cost that they get no new flows, and their estimates would stay unknown.
+// limit, if one backend reports a service time of a day, the cost would be so high that backends
+// with unknown estimates get no new flows, and their estimates stay unknown.
 static uint64_t unknown_cost(
 	const struct weir_estimates *estimates, const struct service_estimates *service) {
 	unsigned __int128 others;

@@ -3,7 +3,7 @@
 // Weights from load reports. Weights "reported": the weight is the capability of the backend
 // (capability.h). Weights "balanced": the configured weight is corrected until the utilizations of
 // the backends are equal (balanced.h). No weight changes by more than a factor of CHANGE_MOST per
-// second, even when reports begin or expire; but small weights rise by 1 at a time.
+// second, even when reports begin or expire; but a small weight can always rise by 1.
 #include <math.h>
 
 #include "estimates_private.h"
@@ -13,7 +13,7 @@
 // Mean of a service's reported weights; high, so that weights, which are integers, can change in
 // small steps.
 #define WEIGHT_MEAN 10000
-// If no weight of a service changes by more than this, its weights are not published.
+// If no weight of a service changes by more than this percentage, its weights are not published.
 #define CHANGE_PERCENT 2
 #define CHANGE_MOST 1.2 // a weight changes by at most this factor per second
 #define MORE_THAN_OTHERS 10.0
@@ -57,7 +57,8 @@ struct weir_capability_settings weir_estimates_capability(const struct weir_conf
 }
 
 // Limit the largest capability to MORE_THAN_OTHERS times the mean of the other known capabilities.
-// Without this limit, a backend that reports requests without load would get all flows.
+// Without this limit, a backend that reports requests but almost no load would get almost all
+// flows.
 static void limit_largest(struct service_estimates *service, uint32_t known) {
 	double others = 0;
 	uint32_t largest = 0;
@@ -74,8 +75,8 @@ static void limit_largest(struct service_estimates *service, uint32_t known) {
 	}
 }
 
-// Computes weights from capabilities. Returns the number of known capabilities; below two, no
-// weights are computed.
+// Computes weights from capabilities. Returns the number of known capabilities; if it is below two,
+// no weights are computed.
 static uint32_t read_capabilities(
 	struct weir_estimates *estimates, struct service_estimates *service, uint64_t now_ns) {
 	struct weir_capability_settings settings = weir_estimates_capability(&service->config);

@@ -65,9 +65,9 @@ uint64_t weir_recent_limited(
 uint64_t weir_recent_untracked(
 	const struct weir_recent *recent, const struct weir_segment *segment);
 // Returns which part of the flow table was full when the packets of weir_recent_untracked were
-// forwarded. The result is derived from numbers of flows, because the counter does not distinguish
-// the causes: the largest result of weir_recent_log_untracked for these packets, or the current
-// result if that function has not found such packets yet.
+// forwarded. The counter does not distinguish the causes, so the result is derived from the numbers
+// of flows: it is the largest value that weir_recent_log_untracked has derived since the number of
+// these packets was last 0, or, if there is none yet, the value derived now.
 enum weir_recent_lack weir_recent_lack(const struct weir_recent *recent,
 	const struct weir_segment *segment, const struct weir_config_flow_table *table);
 // Logs when the flow table, or its share of half-open flows, becomes full (weir_recent_untracked is

@@ -165,7 +165,7 @@ static bool is_same(const struct weir_next_hop *a, const struct weir_next_hop *b
 
 // Stores the time at which a path to an address became available. An address behind a gateway has a
 // path when the gateway has replied to ARP or ND. An address on the link of the port needs no
-// reply, because its host may be down.
+// reply: if there is none, its host may be down, but the path exists.
 static void note_way(
 	const struct weir_neighbours *n, struct entry *entry, const struct weir_next_hop *hop) {
 	bool found = hop->resolved ||
@@ -459,7 +459,7 @@ static void on_tick(uv_timer_t *timer) {
 	n->found = 0;
 	probe(n);
 	receive_path_mtu(n);
-	// A round that is scheduled reads them, but not earlier than CALM_MS after the last round.
+	// Do nothing if a round is already scheduled: that round reads the stale tables.
 	if ((n->neighbours_stale || n->links_stale) && !uv_is_active((uv_handle_t *)&n->work)) {
 		schedule_work(n, 0);
 	}

@@ -2,8 +2,8 @@
 //
 // Neighbours: finds the next hop of every backend address: port, MAC address and outer source
 // address. Reads the kernel's routes, neighbours and links through rtnetlink, and subscribes to
-// their changes. A port with a gateway_mac needs no neighbour entry. If the port also has a source
-// address, it is used for addresses that the kernel does not route to a port.
+// their changes. A port with a gateway_mac needs no neighbour entry. The first port with a
+// gateway_mac and a source address is used for addresses that the kernel does not route to a port.
 // To make the kernel resolve a neighbour, this module sends an empty UDP datagram to port 9
 // (discard) of the backend. This needs no capability.
 // A next hop that can no longer be resolved is kept for WEIR_NEIGHBOURS_HOLD_MS, so that the kernel
@@ -24,9 +24,9 @@
 
 struct weir_neighbours;
 
-// Create without addresses. Opens netlink sockets in the network namespace of the caller.
-// on_next_hop: called with each change of a next hop. loop: must outlive the handles: after
-// weir_neighbours_free, run the loop until uv_run returns 0. Returns 0 or negative errno.
+// Creates the module, without watched addresses. Opens netlink sockets in the network namespace of
+// the caller. on_next_hop: called with each change of a next hop. loop: must outlive the handles:
+// after weir_neighbours_free, run the loop until uv_run returns 0. Returns 0 or negative errno.
 int weir_neighbours_create(
 	uv_loop_t *loop, weir_next_hop_fn on_next_hop, void *context, struct weir_neighbours **ret);
 
@@ -48,8 +48,8 @@ struct weir_way weir_neighbours_way(
 bool weir_neighbours_find(
 	struct weir_neighbours *n, const struct weir_address *address, struct weir_next_hop *ret);
 
-// Reads the path MTUs to backends that routers report from these sockets (path_mtu.h), a limited
-// number of messages per tick. Takes ownership of the sockets.
+// Starts to read reports of path MTUs (path_mtu.h) from these sockets, a limited number of messages
+// per tick. Takes ownership of the sockets.
 void weir_neighbours_listen(struct weir_neighbours *n, struct weir_icmp_sockets *sockets);
 
 // Free everything. No more callbacks are called. The libuv handles are closed in the next

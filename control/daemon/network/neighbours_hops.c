@@ -15,7 +15,7 @@
 #define PROBE_LAST_MS 8000 // maximum time between two datagrams to a neighbour that does not reply
 #define REFRESH_MS 45000 // time between two datagrams to a stale neighbour
 #define DISCARD_PORT 9
-// If there are more next hops, the kernel's default limit of neighbours can be reached.
+// The kernel's limit of neighbours is read only if there are at least this many next hops.
 #define MANY_HOPS 128
 
 int weir_neighbours_compare(const struct weir_address *a, const struct weir_address *b) {

@@ -64,7 +64,7 @@ uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t 
 
 // --- sockets ------------------------------------------------------------------------------
 
-// Filter instruction that refuses a message, unless the previous jump skips it.
+// Filter instruction that refuses a message, unless the previous jump skips the instruction.
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
 // Beginning of each filter: refuses all messages except "fragmentation needed" (IPv4) or "packet

@@ -41,6 +41,6 @@ bool weir_path_mtu_parse4(const uint8_t *packet, size_t bytes, struct weir_path_
 bool weir_path_mtu_parse6(const uint8_t *icmp, size_t bytes, struct weir_path_mtu_report *ret);
 
 // Returns the path MTU to use after a report. now: the MTU in use. If the report contains no MTU,
-// the next lower common MTU is used (RFC 1191, 7.1). The result is never above `now`, and below the
-// lower bound only if `now` is.
+// the next lower common MTU is used (RFC 1191, 7.1). The result is never above `now`. It is below
+// the lower bound only if `now` is below it, too.
 uint16_t weir_path_mtu_next(const struct weir_path_mtu_report *report, uint16_t now);

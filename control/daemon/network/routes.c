@@ -286,8 +286,8 @@ int weir_routes_lookup(
 
 // Reads a table of the kernel, and calls fn for each entry. If the table changes meanwhile, reads
 // the table again, at most five times in total, and calls fn again for each entry. If the table
-// changes in each reading, returns 0 although entries may be missing: the changes also cause
-// events. Returns 0 or negative errno.
+// changes in each reading, returns 0 although entries may be missing, because the changes also
+// cause events. Returns 0 or negative errno.
 static int dump(struct weir_routes *routes, uint16_t type, message_fn fn, void *context) {
 	char request[128] __attribute__((aligned(8)));
 

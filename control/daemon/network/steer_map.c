@@ -127,8 +127,8 @@ static int add_bind(struct entry_set *set, const struct weir_config_bind *bind) 
 	return r;
 }
 
-// Adds an entry that steers all ports of an address to the dataplane, which also handles the closed
-// ports of the address. Returns 0 or negative errno.
+// Adds entries that steer all TCP and UDP ports of an address to the dataplane, which also handles
+// the closed ports of the address. Returns 0 or negative errno.
 static int add_every_port(struct entry_set *set, const struct weir_address *address) {
 	struct weir_vip_key key = {.family = address->family, .protocol = IPPROTO_TCP};
 	int r;
@@ -179,7 +179,7 @@ static bool takes_every_port(const struct entry_set *set, struct weir_vip_key ke
 }
 
 // Returns whether a set steers a TCP port or a block of TCP ports to the dataplane: with the same
-// key, a larger block, or an entry for every port.
+// key, a larger block, or an entry for all ports.
 static bool steers(const struct entry_set *set, struct weir_vip_key key) {
 	const uint8_t family = key.family & 0xf;
 	const uint32_t first = ntohs(key.port);

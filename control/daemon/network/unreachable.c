@@ -222,7 +222,7 @@ const char *weir_unreachable_text(enum weir_unreachable_kind kind) {
 
 // --- sockets --------------------------------------------------------------------------------
 
-// Filter instruction that refuses a message, unless the previous jump skips it.
+// Filter instruction that refuses a message, unless the previous jump skips the instruction.
 #define REFUSE BPF_STMT(BPF_RET | BPF_K, 0)
 
 // Beginning of the IPv4 filter: refuses all messages except "destination unreachable", and refuses

@@ -54,7 +54,7 @@ struct weir_audit_entry {
 	uint64_t serial; // serial number, greater in newer entries; 0 = free
 	uint64_t time_ms; // since 1970
 	uint64_t logged_ms; // time of the last log line for this entry, monotonic
-	uint32_t times; // number of equal refusals, of which the other fields describe the last
+	uint32_t times; // number of equal refusals; the other fields describe the last of them
 	// Number of refusals since the last log line. Includes refusals with other objects or
 	// reasons for which this entry was used before.
 	uint32_t unlogged;
@@ -68,7 +68,7 @@ struct weir_audit_entry {
 
 struct weir_audit;
 
-// Create without entries. log: borrowed. clock_ms: returns monotonic milliseconds; NULL =
+// Creates an empty audit. log: borrowed. clock_ms: returns monotonic milliseconds; NULL =
 // CLOCK_MONOTONIC is used. Returns 0 or -ENOMEM.
 int weir_audit_create(
 	const struct weir_log *log, uint64_t (*clock_ms)(void), struct weir_audit **ret);

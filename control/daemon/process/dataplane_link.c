@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #define WHY_BYTES 256
-// Number of quick retries after the socket of the dataplane has appeared. Without them, control
-// would wait WEIR_LINK_RETRY_MS if an attempt that began before the socket appeared fails now.
+// Number of quick retries after the socket of the dataplane has appeared. A connection attempt that
+// is already running at that time can fail; without quick retries, control would then wait
+// WEIR_LINK_RETRY_MS.
 #define EAGER_TRIES 20
 #define EAGER_RETRY_MS 10
 
@@ -119,9 +120,9 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 	return uv_now(link->loop) - link->silent_ms < WEIR_LINK_STARTING_MS;
 }
 
-// Logs why attaching has failed, unless the last attempt failed for the same reason. A dataplane
-// that is not running, or is still starting, is normal and logged at level info. Any other failure
-// is logged as an error.
+// Logs why attaching has failed, unless the last attempt failed for the same reason. If the
+// dataplane is not running, or is still starting, the failure is normal and is logged at level
+// info. Any other failure is logged as an error.
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 

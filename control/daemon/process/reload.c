@@ -185,7 +185,7 @@ static bool ca_fault(const char *file, char *reason, size_t bytes) {
 	if (weir_config_try_ca_file(file, why) == 0) {
 		return false;
 	}
-	snprintf(reason, bytes, "%s; health checks with it have no result", why);
+	snprintf(reason, bytes, "%s; health checks with this file have no result", why);
 	return true;
 }
 
@@ -279,8 +279,8 @@ static int check_programs(const struct weir_reload *reload, struct weir_reload_p
 	return r;
 }
 
-// Reads a file that a client has chosen. *ret_trusted: whether the file that was read may contain
-// new programs, even if the path names another file meanwhile.
+// Reads a file that a client has chosen. *ret_trusted: whether the file may contain new programs.
+// This applies to the file that was read, even if its path names another file by now.
 static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
 	const int fd = open(plan->file, O_PATH | O_CLOEXEC);
 	char path[32];

@@ -2,9 +2,9 @@
 //
 // Reload: replaces the configuration in use. The settings of the dataplane (in instance, ports,
 // workers, flow_table, icmp, fragments and segment) change only when the dataplane restarts; until
-// then, changes of these settings are stored separately. Settings in these sections that only
-// weir-control uses change immediately: client_id, clients, member and members of the instance,
-// gateway_mac and source addresses of a port, and workers.steal.
+// then, changes of these settings are stored separately. Some settings in these sections are used
+// only by weir-control, and change immediately: client_id, clients, member and members of the
+// instance, gateway_mac and source addresses of a port, and workers.steal.
 //
 // Threads: one. No logging. A reload reads only regular files, so that it cannot block on a pipe.
 #pragma once

@@ -37,8 +37,8 @@ struct weir_notify {
 	struct weir_programs *programs;
 	struct weir_log *log;
 	struct weir_config_notify settings;
-	// Services go first: a failure of many backends must not delay programs that announce
-	// routes of services.
+	// Notices of services are sent first: a failure of many backends must not delay programs
+	// that announce routes of services.
 	struct queue services, backends;
 	struct notice *running;
 	uint64_t started_ms; // start of the last program, uv_now

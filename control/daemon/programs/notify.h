@@ -3,7 +3,8 @@
 // Notify: runs the program of `notify` in the configuration for each change of a service (up, down)
 // and of the state of a backend. One program runs at a time, and at most 20 start per second. If
 // several changes of the same object wait, only the last change is reported, and only if its state
-// differs from the last reported state. Changes of services go before those of backends.
+// differs from the last reported state. Changes of services are reported before changes of
+// backends.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -35,9 +36,9 @@ int weir_notify_create(uv_loop_t *loop, struct weir_programs *programs, struct w
 // close. NULL is allowed.
 void weir_notify_close(struct weir_notify *notify);
 
-// Use these settings, which are copied. Forgets waiting changes that these settings do not report;
-// a program that is running continues. Logs a warning if the helper process has not started, or if
-// the file of the program is not found.
+// Uses these settings, which are copied. Discards waiting changes that these settings do not
+// report; a program that is running continues. Logs a warning if the helper process has not
+// started, or if the file of the program is not found.
 void weir_notify_configure(struct weir_notify *notify, const struct weir_config_notify *settings);
 
 // Report a change of the service or backend with this id. Do nothing if the configuration has no

@@ -64,7 +64,7 @@ static void schedule(struct weir_programs *programs) {
 	}
 }
 
-// Frees the entry before the call, because `done` may run the next program.
+// Calls `done`. Frees the entry before the call, because `done` may run the next program.
 static void end(struct pending *pending, const struct weir_program_result *result) {
 	const struct pending ended = *pending;
 

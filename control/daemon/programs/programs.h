@@ -22,7 +22,7 @@
 
 struct weir_programs;
 
-// Start of a program. All strings are copied.
+// A program to run. All strings are copied.
 struct weir_program {
 	const char *const *arguments; // NULL-terminated; the first is the absolute path of the file
 	const char *const *variables; // environment: "NAME=value", NULL-terminated
@@ -37,8 +37,8 @@ enum weir_program_end {
 	WEIR_PROGRAM_SIGNALED, // status: signal
 	WEIR_PROGRAM_TIMED_OUT, // killed after timeout_ms
 	WEIR_PROGRAM_NOT_STARTED, // status: negative errno
-	// The helper process has exited. Or there is no result about WEIR_PROGRAM_GRACE_MS after
-	// the timeout, because the program cannot be killed, or the helper process is stopped.
+	// The helper process has exited, or there was no result until about WEIR_PROGRAM_GRACE_MS
+	// after the timeout, because the program cannot be killed or the helper process is stopped.
 	WEIR_PROGRAM_LOST,
 };
 
@@ -56,7 +56,7 @@ typedef void (*weir_program_done)(void *context, const struct weir_program_resul
 
 // Start the helper process, which switches to the user `run_as`. Call before other threads start,
 // and before libuv is used: the helper closes the descriptors that libuv shares between loops.
-// *ret: the connection to the helper; closing it terminates the helper when its programs have
+// *ret: the connection to the helper; after it is closed, the helper exits when its programs have
 // ended. Returns 0 or negative errno.
 int weir_programs_start(const struct weir_run_as *run_as, int *ret);
 

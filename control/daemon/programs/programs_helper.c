@@ -15,8 +15,8 @@
 #include "programs_message.h"
 #include "trusted_file.h"
 
-// Maximum number of programs that have not ended. Programs that were cancelled, but cannot be
-// killed, count as well: they may wait for a file system that does not respond.
+// Maximum number of programs that have not ended. Includes cancelled programs that cannot be
+// killed, for example because they wait for a file system that does not respond.
 #define RUNS_MAX (2 * WEIR_PROGRAMS_MAX)
 
 static const char default_path[] =
@@ -51,8 +51,8 @@ struct helper {
 // --- the end of a program --------------------------------------------------------------------
 
 static void send_answer(const struct helper *helper, const struct weir_program_answer *answer) {
-	// Each answer belongs to one of the at most WEIR_PROGRAMS_MAX requests that wait for it, or
-	// to a request that was cancelled meanwhile, so the buffer has room.
+	// At most WEIR_PROGRAMS_MAX requests wait for answers; answers are also sent for requests
+	// that were cancelled meanwhile. The buffer has room for these answers.
 	while (send(helper->fd, answer, sizeof(*answer), MSG_NOSIGNAL) < 0 && errno == EINTR) {
 	}
 }
@@ -98,7 +98,8 @@ static void keep_output(struct run *run, const char *data, size_t bytes) {
 	result->output[run->filled] = '\0';
 }
 
-// Reads what the program has written before its end. Its children may still hold the pipe open.
+// Reads the remaining output of the program. Does not wait for the end of the pipe, because
+// children of the program may still hold the pipe open.
 static void read_rest(struct run *run) {
 	char data[WEIR_PROGRAM_OUTPUT_BYTES];
 	uv_os_fd_t fd;
@@ -174,8 +175,8 @@ static int check_file(const char *path, char *why, size_t why_bytes) {
 	}
 	if (!weir_file_is_trusted(&file)) {
 		snprintf(why, why_bytes,
-			"users other than root can change it: chown root:root FILE; chmod go-w "
-			"FILE");
+			"users other than root can change the file: chown root:root FILE; chmod "
+			"go-w FILE");
 		return -EPERM;
 	}
 	return 0;
@@ -222,7 +223,7 @@ static int spawn_with_pipe(struct run *run, const struct weir_program_words *wor
 	return r;
 }
 
-// Returns a run that is in the list of the helper, or NULL with the reason in *ret.
+// Creates a run in the list of the helper. Returns NULL with the reason in *ret on failure.
 static struct run *create_run(
 	struct helper *helper, const char *file, struct weir_program_result *ret) {
 	struct run *run = NULL;

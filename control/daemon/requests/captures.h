@@ -84,8 +84,8 @@ struct weir_capture_status { // status of the last capture
 // setting reading->packets to NULL.
 typedef void (*weir_capture_done)(void *context, int error, struct weir_capture_reading *reading);
 
-// Create without a capture. audit: borrowed; gets an entry at the end of each capture. Returns 0 or
-// -ENOMEM.
+// Creates the module, without a capture. audit: borrowed; gets an entry at the end of each capture.
+// Returns 0 or -ENOMEM.
 int weir_captures_create(uv_loop_t *loop, struct weir_audit *audit, struct weir_captures **ret);
 // Sets the attached dataplane, and ends a running capture. segment: NULL = no dataplane. segment
 // and tables are borrowed until the next call.

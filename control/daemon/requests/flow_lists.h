@@ -24,7 +24,7 @@
 
 #define WEIR_FLOW_LISTS_MAX 16 // maximum number of lists, deletions and counts, queued or running
 #define WEIR_FLOW_LISTS_PAGE 1024u // a list ends when it has found at least this number of flows
-// After this time, a list ends, and a deletion or count lets the next request run.
+// After this time, a list ends, and a deletion or count waits while the next request runs.
 #define WEIR_FLOW_LISTS_SLICE_MS 50
 #define WEIR_FLOW_LISTS_ALL UINT32_MAX // value for a worker index: all workers
 
@@ -59,7 +59,7 @@ struct weir_flow_list_result {
 // result->flows to NULL, and of the counts by setting result->sources to NULL.
 typedef void (*weir_flow_list_done)(void *context, int error, struct weir_flow_list_result *result);
 
-// Create without requests. mailboxes: borrowed. Returns 0 or -ENOMEM.
+// Creates the module, without requests. mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_flow_lists_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_flow_lists **ret);
 // Lists flows that match `request`, a WEIR_MESSAGE_FLOW_LIST, starting at line `first`; or, if the

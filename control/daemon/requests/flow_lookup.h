@@ -56,7 +56,7 @@ static inline bool weir_lookup_agrees(const struct weir_lookup_result *result) {
 // has exited). result: valid during the call; NULL on an error.
 typedef void (*weir_lookup_done)(void *context, int error, const struct weir_lookup_result *result);
 
-// Create without lookups. mailboxes: borrowed. Returns 0 or -ENOMEM.
+// Creates the module, without lookups. mailboxes: borrowed. Returns 0 or -ENOMEM.
 int weir_lookups_create(
 	uv_loop_t *loop, struct weir_mailboxes *mailboxes, struct weir_lookups **ret);
 // Sends a lookup to the workers of the segment to which the mailboxes are bound. The mailboxes must

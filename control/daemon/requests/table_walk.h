@@ -13,9 +13,9 @@
 
 #include "mailboxes.h"
 
-// Maximum number of ranges per worker. Each range has one pending request at a time. A list, of
-// flows or of affinity entries, uses only WEIR_FLOW_PAGES ranges, one per page; a deletion uses no
-// pages.
+// Maximum number of ranges per worker. Each range has one pending request at a time. A list of
+// flows, or a count of affinity entries, uses only WEIR_FLOW_PAGES ranges, one per page; other
+// requests use no pages.
 #define WEIR_TABLE_WALK_RANGES 16u
 #define WEIR_TABLE_WALK_MS 1000u
 

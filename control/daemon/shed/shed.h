@@ -71,7 +71,7 @@ struct weir_shed {
 	// Values in the agent's last answer that contained numbers of connections.
 	enum weir_agent_shed_method method;
 	uint32_t connections, candidates, leaving;
-	uint32_t unanswered; // number of consecutive attempts without an answer
+	uint32_t unanswered; // number of consecutive orders without an answer
 	bool in_flight; // an order is in flight
 	uint16_t order_backend; // backend id in the order in flight
 	struct weir_shed_gone gone; // ended flows that may still be in the flow table
@@ -92,8 +92,8 @@ void weir_shed_note(struct weir_shed *shed, const char *format, ...)
 void weir_shed_note_mean(struct weir_shed *shed);
 // Set the reason why an order has ended no connection.
 void weir_shed_note_wait(struct weir_shed *shed, const struct weir_agents_shed_result *result);
-// Returns whether an order was answered in time. The answer LATE does not count: the agent sends it
-// if it receives an order after the deadline, or no longer stores the order.
+// Returns whether an order was answered in time. Returns false for the answer LATE: the agent sends
+// it if it receives an order after the deadline, or no longer stores the order.
 bool weir_shed_is_answered(const struct weir_agents_shed_result *result);
 // Returns whether an answer with this result contains the numbers of connections that the agent has
 // counted.
@@ -104,7 +104,7 @@ bool weir_shed_has_numbers(enum weir_agent_shed_result result);
 bool weir_shed_is_at_mean(const struct weir_shed *shed);
 // Returns why a backend cannot be compared with the mean; NULL = it can be compared.
 const char *weir_shed_misfit(const struct weir_backend_state *backend);
-// Returns the weight with which a backend counts in the mean: 1 if the policy of its service
+// Returns the weight of a backend for the computation of the mean: 1 if the policy of its service
 // ignores weights.
 uint32_t weir_shed_weight(
 	const struct weir_service_state *service, const struct weir_backend_state *backend);

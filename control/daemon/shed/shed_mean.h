@@ -2,9 +2,9 @@
 //
 // Shed mean: computes how many connections of a backend are above the mean of its service, and how
 // many of these connections the next order to its agent may end. The mean of a backend is its
-// share, by weight, of the open flows of all backends of the service that get new flows, including
-// itself. The mean is computed with integers and rounded up, so that rounding errors never bring a
-// backend below the mean.
+// share, by weight, of this balancer's open flows to all backends of the service that get new
+// flows, including itself. The mean is computed with integers and rounded up, so that rounding
+// errors never bring a backend below the mean.
 //
 // Threads: any; no shared state.
 #pragma once
@@ -49,9 +49,9 @@ void weir_shed_sum_add(struct weir_shed_sum *sum, uint64_t flows, uint32_t weigh
 int weir_shed_level(const struct weir_shed_sum *sum, uint64_t flows, uint32_t weight,
 	struct weir_shed_level *ret);
 
-// If the mean of `level` is below `mean`, the mean at the start of a shed, sets it to `mean`.
-// Clients that do not connect again immediately lower the sum of flows, so each ended connection
-// would otherwise lower the mean for the next order.
+// If the mean of `level` is below `mean`, the mean at the start of a shed, sets it to `mean`. While
+// clients have not connected again, the sum of flows is lower, so each ended connection would
+// otherwise lower the mean for the next order.
 void weir_shed_level_raise(struct weir_shed_level *level, uint64_t mean);
 
 struct weir_shed_step { // an order of a shed: maximum number of connections to end, and duration

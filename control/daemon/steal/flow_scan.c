@@ -60,7 +60,7 @@ static struct weir_flow_waiting_at flow_of(
 
 // Returns whether a steal request to an agent can describe a flow. Clients can use port 0 and
 // IPv4-mapped IPv6 addresses. In the agent protocol, however, port 0 is not allowed, and an
-// IPv4-mapped IPv6 address stands for the IPv4 address (agent-protocol.md).
+// IPv4-mapped IPv6 address means the IPv4 address (agent-protocol.md).
 static bool is_describable(const struct weir_flow_waiting_at *flow) {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 

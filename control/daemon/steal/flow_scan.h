@@ -2,7 +2,7 @@
 //
 // Flow scan: searches the flow tables of all workers for connections that wait for a reply from
 // their backend (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). The scan keeps only connections that a
-// steal request can describe, and the same maximum number for each backend. The scan starts at a
+// steal request can describe. The maximum number is the same for each backend. The scan starts at a
 // random line of each table, so that different flows are left out each time if there are more flows
 // than a scan can keep.
 //
@@ -49,7 +49,7 @@ struct weir_flow_scan {
 // borrowed.
 void weir_flow_scan_init(struct weir_flow_scan *scan, struct weir_mailboxes *mailboxes);
 // Starts a scan for flows of up to WEIR_WAITING_BACKENDS backends. The scan finds flows that have
-// waited for after_ms, and flows that will have waited so long within the next
+// waited for after_ms, and flows that will reach this waiting time within the next
 // WEIR_FLOW_SCAN_AHEAD_MS. random: random number that selects the first line. If no dataplane is
 // attached, the scan ends immediately.
 void weir_flow_scan_begin(struct weir_flow_scan *scan, const uint16_t *backends, uint32_t count,

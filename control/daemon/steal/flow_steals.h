@@ -10,8 +10,8 @@
 //   2. the workers report flows whose client has sent a SYN and no packet after it for some time
 //      (flow_scan.h)
 //   3. the planner (policy/steal_plan.h) chooses flows and new backends
-//   4. for each flow, the agent of the current backend must confirm that the backend has no such
-//      connection, or has removed it; any other answer, or no answer, is a refusal
+//   4. for each flow, the agent of the current backend must confirm that the backend has no state
+//      of the connection, or has removed it; any other answer, or no answer, is a refusal
 //   5. the worker moves the flow, unless a packet of the flow has arrived since it was reported
 // A round can end after any step. After step 4 the backend has no state of the connection, so the
 // client's next SYN can start the connection at any backend. Nothing is stored for the next control
@@ -71,9 +71,9 @@ struct weir_flow_steals_event { // a completed request
 	enum weir_flow_steal_outcome outcome;
 };
 
-// Creates without services. log, mailboxes, reports, agents: borrowed. weir_flow_steals_free does
-// not use reports and agents. After weir_flow_steals_free, `reports` must not process any report,
-// and `agents` must not end any steal. Returns 0 or -ENOMEM.
+// Creates the module, without services. log, mailboxes, reports, agents: borrowed.
+// weir_flow_steals_free does not use reports and agents. After weir_flow_steals_free, `reports`
+// must not process any report, and `agents` must not end any steal. Returns 0 or -ENOMEM.
 int weir_flow_steals_create(uv_loop_t *loop, struct weir_log *log, struct weir_mailboxes *mailboxes,
 	struct weir_reports *reports, struct weir_agents *agents, struct weir_flow_steals **ret);
 // Frees everything. Call this function after weir_mailboxes_fini. The libuv handles are closed in

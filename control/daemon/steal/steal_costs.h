@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 #define WEIR_STEAL_UNKNOWN_S 0.5
-// A full queue counts as at most this many connections, each of at least WEIR_STEAL_UNKNOWN_S.
+// The expected time of a full queue is at most this number times the time per connection, or times
+// WEIR_STEAL_UNKNOWN_S if that is longer.
 #define WEIR_STEAL_QUEUE 16.0
 
 // Returns for how many seconds a client waits because its connection is moved; above 0. This is the

@@ -83,8 +83,8 @@ static void warn_if_against(const struct weir_steals *steals) {
 	}
 }
 
-// Publishes whether workers steal, for the workers, because they also send requests to each other.
-// Stores the operator's setting for the next control process.
+// Publishes whether workers steal. The workers need this, because they also send requests to each
+// other. Stores the operator's setting for the next control process.
 static void publish(const struct weir_steals *steals) {
 	if (steals->segment == NULL) {
 		return;

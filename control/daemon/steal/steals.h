@@ -20,7 +20,8 @@
 
 struct weir_steals;
 
-// Create without a segment. mailboxes: borrowed until weir_steals_free. Returns 0 or -ENOMEM.
+// Creates the module, without a segment. mailboxes: borrowed until weir_steals_free. Returns 0 or
+// -ENOMEM.
 int weir_steals_create(
 	struct weir_mailboxes *mailboxes, const struct weir_log *log, struct weir_steals **ret);
 // Free everything. Call this function after weir_mailboxes_fini. NULL is allowed.

@@ -308,8 +308,8 @@ TEST(unreadable_ca_file_is_in_both_answers) {
 					 "services[0].health_check.ca_file") == 0 &&
 				 strcmp(text_of(warning, "reason"),
 					 "cannot read CA certificates from /nonexistent/ca.pem: "
-					 "No such file or directory; health checks with it have "
-					 "no result") == 0;
+					 "No such file or directory; health checks with this file "
+					 "have no result") == 0;
 		}
 		assert_true(found);
 		json_decref(result);

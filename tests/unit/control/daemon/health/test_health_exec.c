@@ -424,8 +424,8 @@ TEST(exec_check_has_the_whole_cure_in_its_detail) {
 	configure(lab, 0, 1);
 	watch_lab_run(&lab->loop, is_failing, lab, DEADLINE_MS, "failing");
 	assert_string_equal(status_of(lab, 7).detail,
-		"cannot start: users other than root can change it: chown root:root FILE; chmod "
-		"go-w FILE");
+		"cannot start: users other than root can change the file: chown root:root FILE; "
+		"chmod go-w FILE");
 }
 
 static bool all_have_results(void *context) {
