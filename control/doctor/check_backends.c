@@ -435,7 +435,7 @@ static void report_vip(struct weir_doctor *doctor, const struct target *target, 
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
 		"%s, but VIP %s does not answer: the VIP is not configured on the backend%s%s",
 		is_l2(target) ? "answers" : "decapsulates", address,
-		// The tracking of connections does not see the request.
+		// Connection tracking does not see the request.
 		weir_tree_has(doctor->root, "/proc/sys/net/netfilter/nf_conntrack_count")
 			? ", or a firewall of this host drops the reply (ct state invalid)"
 			: "",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Checks that are possible only on the running machine: weir-control, the clock, offloads, and what
-// the kernel does with packets to and from the VIPs.
+// Checks that are possible only on the running machine: weir-control, the clock, offloads, and how
+// the kernel handles packets to and from the VIPs.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/ethtool.h>

@@ -353,8 +353,8 @@ static int64_t read_limit(const struct weir_doctor *doctor, pid_t pid, const cha
 								  : strtoll(at, NULL, 10);
 }
 
-// Returns whether a port may need locked memory: a port with AF_XDP, or with a device that VFIO
-// passes to DPDK. Other virtual devices do not need locked memory. Returns true if config is NULL.
+// Returns whether a port may need locked memory: a port with AF_XDP, or with a device that is not
+// virtual, because VFIO may pass it to DPDK. Returns true if config is NULL.
 static bool locks_memory(const struct weir_config *config) {
 	for (uint32_t i = 0; config != NULL && i < config->port_count; i++) {
 		const char *device = config->ports[i].device;

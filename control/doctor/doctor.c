@@ -82,7 +82,7 @@ static void start_control_first(struct weir_findings *findings, bool runs) {
 // Adds --run-dir to each call of weirctl in a command, if the call would otherwise use another run
 // directory. After sudo, weirctl uses the default run directory, because sudo does not preserve
 // WEIR_RUN_DIR. A command stays unchanged if it already contains --run-dir, if the run directory
-// has a single quote, or if the extended command does not fit.
+// contains a single quote, or if the extended command does not fit.
 static void name_run_dir(const struct weir_doctor *doctor, char *cure, size_t bytes) {
 	static const char word[] = "weirctl ", sudo[] = "sudo ";
 	const bool safe = doctor->run_dir[strspn(doctor->run_dir, WEIR_SHELL_SAFE)] == '\0';

@@ -15,8 +15,8 @@
 #include "findings.h"
 #include "processes.h"
 
-// What a check needs. If the need is not met, the check reports nothing, and weir_doctor.skipped
-// lists the check.
+// The input that a check needs. Without this input, the check reports nothing, and
+// weir_doctor.skipped lists the check.
 enum weir_doctor_need {
 	WEIR_DOCTOR_NEEDS_NOTHING,
 	WEIR_DOCTOR_NEEDS_FILE, // a valid configuration file

@@ -57,8 +57,9 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 
 // Merges findings with the same level, the same command and, apart from numbers and durations, the
 // same text, such as a fault of a host that is a backend of several services. Findings without a
-// command are not merged. The merged finding names as many subjects as fit, and the number of the
-// others. first: index of the first finding to merge; earlier findings are unchanged.
+// command are not merged. The merged finding names as many subjects as fit, and contains the number
+// of the remaining subjects. first: index of the first finding to merge; earlier findings are
+// unchanged.
 void weir_findings_group(struct weir_findings *findings, uint32_t first);
 
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);

@@ -10,8 +10,8 @@
 
 #include "config.h"
 
-// Returns the memory that weir-dataplane plans to use, rounded up: at most a tenth more, or 2 MiB
-// more for each worker. root: directory in which the queues of interfaces are looked up (tree.h).
+// Returns the memory that weir-dataplane plans to use, or more: at most a tenth more, plus 2 MiB
+// for each worker. root: directory in which the queues of interfaces are looked up (tree.h).
 uint64_t weir_memory_need(const char *root, const struct weir_config *config);
 
 // Returns how many huge pages of this size must be free for this memory.

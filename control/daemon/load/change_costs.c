@@ -357,7 +357,7 @@ static struct weir_restart_cost sum_backends(const struct weir_tables *tables,
 	// Service of the previous backend. `finds` is computed again only if the service changes,
 	// because most backends of a service have consecutive ids.
 	uint16_t last = WEIR_SERVICE_NONE;
-	// after the restart, flows of service `last` reach the same backends as before
+	// whether flows of service `last` reach their backends again after the restart
 	bool finds = false;
 
 	for (uint32_t id = 0; id < ids; id++) {
@@ -458,8 +458,8 @@ static bool changes_selection(const struct weir_change *change, const struct nam
 }
 
 // Returns whether a change outside of the section "services" changes the subsets of services.
-// of_workers: each worker has its own subset. If so, subsets also change when workers.cores
-// changes, because each worker then gets other flows.
+// of_workers: true = of services in which each worker has its own subset. These subsets also change
+// when workers.cores changes, because each worker then gets other flows.
 static bool changes_subsets(const struct weir_change *change, bool of_workers) {
 	static const char *const keys[] = {
 		"instance client_id", "instance clients", "instance member", "instance members"};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Finds backends that a change of the configuration renames or moves to another service, by their
-// unchanged addresses. The manual settings of such a backend are discarded (change_hand.h); for
+// Finds, by their unchanged addresses, backends that a change of the configuration renames or moves
+// to another service. The manual settings of such a backend are discarded (change_hand.h); for
 // example, a backend that an operator has drained gets new flows again.
 //
 // Threads: one. Keeps no state.

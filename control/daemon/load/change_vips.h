@@ -9,7 +9,7 @@
 
 #include "config.h"
 
-// Add a warning for each service in both configurations whose health checks via the data path will
-// cover additional VIPs. Returns 0 or -ENOMEM (some warnings are missing).
+// Adds a warning for each service that is in both configurations, if its health checks via the data
+// path will cover additional VIPs. Returns 0 or -ENOMEM (some warnings are missing).
 int weir_change_vips_warn(const struct weir_config *from, const struct weir_config *to,
 	struct weir_config_errors *errors);

@@ -39,7 +39,7 @@ struct service_estimates {
 	enum weir_policy policy;
 	uint32_t subset; // number of backends that a group of instances uses; 0 = all
 	uint32_t known; // number of known estimates
-	// Value of `known` when the unknown estimates were last set to the mean.
+	// Value of `known` when the costs of backends without an estimate were last written.
 	uint32_t known_then;
 	uint32_t count; // number of members
 	uint32_t users_most; // maximum of `users` over the service's backends

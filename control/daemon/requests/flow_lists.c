@@ -246,7 +246,8 @@ static void restart_walk(struct job *job) {
 	}
 }
 
-// Continues the current round. Returns whether responses are outstanding, or a new round is due.
+// Continues the current round. Returns false if the round can be ended; true if responses are
+// outstanding, or if a restarted walk needs a new round.
 static bool step_round(struct weir_flow_lists *lists) {
 	struct job *job = lists->first;
 	bool busy = weir_table_walk_step(&lists->walk, uv_now(lists->loop));

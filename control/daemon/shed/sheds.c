@@ -33,7 +33,7 @@ struct weir_sheds {
 
 // --- the list -------------------------------------------------------------------------------
 
-// Returns the last shed of a backend that was not a dry run, or NULL.
+// Returns the last shed of a backend, except dry runs, or NULL.
 static struct weir_shed *find_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend) {
 	struct weir_shed *shed = sheds->first;
@@ -296,9 +296,9 @@ static void count_result(struct weir_sheds *sheds, struct weir_shed *shed,
 		shed->candidates = result->candidates;
 		shed->leaving = result->leaving;
 	}
-	// Connections that a hook ends do not count as `gone` or `lost`: the server closes them
+	// Connections that a hook ends are not added to `gone` or `lost`: the server closes them
 	// normally, so their flows do not stay in the flow table. Connections of an abandoned shed
-	// do not count either, because the flow table is lost.
+	// are not added, because the flow table is lost.
 	if (shed->method != WEIR_AGENT_SHED_IDLE || !weir_shed_is_running(shed)) {
 		return;
 	}

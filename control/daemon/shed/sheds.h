@@ -14,8 +14,8 @@
 //      if a service has grown from m to n backends, m/n of the ended connections return to the old
 //      backends.
 //   D2 the mean is computed again every second; if it is lower than at the start, the mean at the
-//      start is used. No order is for more connections than are above the mean at that time,
-//      regardless of earlier orders without a final answer. The agent ends no connection if its
+//      start is used. No order permits more ended connections than are above the mean at that
+//      time, even if earlier orders have no final answer. The agent ends no connection if its
 //      own count of connections, which includes the connections of all balancers, would fall below
 //      the mean.
 //   D3 sheds end when this process exits. The deadline of the last order is at most 5 s later.
@@ -71,7 +71,7 @@ int weir_sheds_start(struct weir_sheds *sheds, uint16_t backend,
 // or -ENOENT if no shed of this backend is running (weir_shed_is_running).
 int weir_sheds_stop(struct weir_sheds *sheds, const char *service, const char *backend);
 
-// Returns the last shed of a backend that is not a dry run, which may be starting, running or
-// ended; NULL = there is none.
+// Returns the last shed of a backend, except dry runs. The shed may be starting, running or ended.
+// NULL = there is no such shed.
 const struct weir_shed *weir_sheds_last(
 	const struct weir_sheds *sheds, const char *service, const char *backend);

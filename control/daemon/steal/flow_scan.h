@@ -2,9 +2,9 @@
 //
 // Flow scan: searches the flow tables of all workers for connections that wait for a reply from
 // their backend (WEIR_MESSAGE_FLOW_WAITING of mailbox.h). The scan keeps only connections that a
-// steal request can describe. The maximum number is the same for each backend. The scan starts at a
-// random line of each table, so that different flows are left out each time if there are more flows
-// than a scan can keep.
+// steal request can describe. The maximum number of kept connections is the same for each backend.
+// The scan starts at a random line of each table, so that different flows are left out each time if
+// there are more flows than a scan can keep.
 //
 // Threads: the thread of the loop. No clock: time is an argument.
 #pragma once

@@ -31,8 +31,8 @@
 // idle_ratio: 1, so that any backend below the mean can be a thief. With a lower ratio, there would
 // be no thief if one queue is full and many queues are short, because the full queue hardly
 // increases the mean.
-// pending_ratio: 0, so that any other backend can be a victim, even if another backend has a longer
-// queue.
+// pending_ratio: 0, so that each backend above the mean with waiting connections can be a victim,
+// even if another backend has a longer queue.
 // backoff: pause of a thief that could not take a connection.
 static const struct weir_steal_params params = {.latency = 0.01,
 	.victim_floor = 0,
