@@ -272,7 +272,7 @@ static void look_at_vip(struct weir_doctor *doctor, const struct weir_address *v
 			"this host forwards packets, and has a route to the VIP via %s: %s are "
 			"routed in a loop until their TTL expires",
 			route.interface,
-			copies ? "the copies that the kernel gets of all packets, with AF_PACKET,"
+			copies ? "the kernel's copies of all packets (with AF_PACKET)"
 			       : "packets that Weir passes to the kernel");
 		weir_findings_cure(findings, "ip %sroute %s %s/%d", six,
 			copies ? "replace blackhole" : "add unreachable", text, bits);

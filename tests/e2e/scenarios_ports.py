@@ -261,7 +261,7 @@ def doctor_finds_errors_of_the_kernel_with_af_packet(lab):
     find(lab, "vips", VIP4, "ok")  # without forwarding, the kernel does not answer with IPv4
     inside(lab.lb, "sysctl", "-w", "net.ipv4.ip_forward=1")
     mends(VIP4, "the route to the VIP has type unreachable")
-    row = find(lab, "vips", VIP4, "warning", "the copies that the kernel gets of all packets, with AF_PACKET, are")
+    row = find(lab, "vips", VIP4, "warning", "the kernel's copies of all packets (with AF_PACKET) are")
     assert row["cure"] == f"ip route replace blackhole {VIP4}/32", row
 
 

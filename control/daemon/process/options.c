@@ -27,8 +27,8 @@ static const struct weir_option rows[] = {
 		"as root: weir-script if this user exists, otherwise the user nobody",
 		FIELD(script_user)),
 	WEIR_OPTION_ROW(FLAG, "data-path-checks", NULL,
-		"enable health checks via the data path, which use a network device named "
-		"weir-check and policy rules; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at "
+		"enable health checks via the data path, which use policy rules and a network "
+		"device named weir-check; needs root, or CAP_NET_ADMIN and CAP_NET_RAW at "
 		"startup",
 		FIELD(data_path_checks)),
 	WEIR_OPTION_ROW(FLAG, "check-dataplane", NULL,
