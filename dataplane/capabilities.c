@@ -23,8 +23,8 @@ int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Drops the permitted and effective capabilities of the calling thread, except CAP_NET_ADMIN if
-// keep_net_admin is set, and all of its inheritable capabilities. The function makes only system
+// Drops all inheritable capabilities of the calling thread, and its permitted and effective
+// capabilities except, if keep_net_admin is set, CAP_NET_ADMIN. The function makes only system
 // calls, so that it can run in a signal handler. Returns 0 or negative errno.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -46,7 +46,7 @@ static int drop(bool keep_net_admin) {
 
 // --- other threads ------------------------------------------------------------------------
 
-// The argument and the result of the signal handler. Only one call to
+// The argument of the signal handler, and the semaphore that it posts. Only one call to
 // weir_capabilities_drop_everywhere uses them at a time.
 static struct {
 	bool keep_net_admin;

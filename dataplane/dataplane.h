@@ -29,7 +29,7 @@ int weir_dataplane_open(const struct weir_config *config, const struct weir_plan
 // this memory. With true, the call takes seconds, because DPDK overwrites the memory.
 void weir_dataplane_close(struct weir_dataplane *dataplane, bool frees);
 
-// Start the workers. Returns 0, or negative errno (logged): some workers may then run.
+// Start the workers. Returns 0, or negative errno (logged). After an error some workers may run.
 int weir_dataplane_start(struct weir_dataplane *dataplane);
 void weir_dataplane_stop(struct weir_dataplane *dataplane); // returns when all workers have stopped
 

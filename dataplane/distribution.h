@@ -61,7 +61,7 @@ const struct weir_rss_key *weir_distribution_key(
 // buckets of one RETA entry, of any device, have the same first worker.
 uint32_t weir_distribution_first_worker(const struct weir_distributed_port *port, uint32_t ports,
 	uint32_t workers, uint32_t bucket);
-// Returns the queue of the port to which the RETA maps the buckets of a worker. If the worker polls
+// Returns the queue to which the port's RETA maps the buckets of a worker. If the worker polls
 // queues of the port, returns the first of them. workers: number of workers.
 uint16_t weir_distribution_queue_of(
 	const struct weir_distributed_port *port, uint32_t workers, uint32_t worker);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of metric families: names, types, units, labels and help texts. For each family, the
-// list also contains the name of the member in the reply to metrics.show that has its values. The
-// table in docs/reference/metrics.md is generated from this list.
+// The list of metric families: names, types, units, labels and help texts. For each family, `key`
+// names the member of the reply to metrics.show that contains its values. The table in
+// docs/reference/metrics.md is generated from this list.
 //
 // Threads: any; constant.
 #pragma once
@@ -11,8 +11,9 @@
 
 #include "text.h"
 
-// A scope is a part of the reply to metrics.show. A family has one series for each row of its
-// scope, or several if its kind is STATE, MAP or BUCKETS. X(NAME, "labels")
+// A scope is METRICS or a part of the reply to metrics.show. A family has one series for each row
+// of its scope, or several series for each row if its kind is STATE, MAP or BUCKETS. X(NAME,
+// "labels")
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
 	X(CONTROL, "") /* control */ \
@@ -46,7 +47,8 @@ enum weir_family_kind {
 	WEIR_FAMILY_STATE, // a series per state: 1 for the current state, 0 for other states
 	WEIR_FAMILY_MAP, // an object {label: number}
 	WEIR_FAMILY_INFO, // the value is always 1; the labels are texts
-	// {buckets: {upper bound: number of values up to this bound}, sum}; "+Inf" is last
+	// an object {buckets: {upper bound: number of values up to this bound}, sum}; the last
+	// bound is "+Inf"
 	WEIR_FAMILY_BUCKETS,
 };
 
@@ -67,7 +69,7 @@ struct weir_family {
 extern const struct weir_family weir_families[];
 extern const size_t weir_family_count;
 
-// Families of --ipvs-names, with the names of node_exporter's IPVS collector.
+// Families that --ipvs-names adds. node_exporter's IPVS collector uses the same names.
 extern const struct weir_family weir_ipvs_families[];
 extern const size_t weir_ipvs_family_count;
 #define WEIR_IPVS_BACKEND_LABELS \

@@ -34,8 +34,8 @@ void weir_family_head(struct weir_text *text, const struct weir_family *family, 
 	const char *type = weir_family_type_name(family->type);
 	struct weir_text name = {0};
 
-	// The header lines contain the name of the family in OpenMetrics, and the name of the
-	// series in the Prometheus text format.
+	// In OpenMetrics, the header lines contain the name of the family. In the Prometheus text
+	// format, they contain the name of the series.
 	weir_text_string(&name, family->name);
 	if (family->type == WEIR_FAMILY_COUNTER && !openmetrics) {
 		weir_text_string(&name, "_total");

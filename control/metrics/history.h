@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // History: samples of the counters, summed over all workers, and the start times of processes. One
-// ring of samples covers twenty minutes, and another ring covers a day. A page that is opened shows
-// plots and process starts from the history at once. The page and the file (history_file.h) use the
-// same JSON format.
+// ring of samples covers twenty minutes, and another ring covers a day. When the page is opened, it
+// immediately shows the plots and process starts of the history. The page and the file
+// (history_file.h) use the same JSON format.
 //
 // Threads: one, or under a lock. Reads no clock: the Unix time is an argument.
 #pragma once
@@ -28,7 +28,7 @@ enum weir_history_ring {
 };
 
 // X(member of worker.show). rx_packets excludes packets that were handed over to another worker, so
-// that each packet counts once.
+// that each packet is counted once.
 #define WEIR_HISTORY_FIGURES(X) X(rx_packets) X(forwarded) X(dropped) X(flow_new) X(flows)
 
 struct weir_history_sample {
@@ -44,7 +44,7 @@ struct weir_history_samples { // samples in order of time, in a ring
 	uint32_t next, count;
 };
 
-// X(member of metrics.show that contains started_ms, process)
+// X(member of metrics.show, process). The member contains started_ms.
 #define WEIR_HISTORY_PROCESSES(X) X(control, "weir-control") X(dataplane, "weir-dataplane")
 
 enum weir_history_process {

@@ -37,7 +37,7 @@ static int parse_listen(const char *text, struct weir_metrics_listen *ret) {
 	}
 	memcpy(address, text, bytes);
 	address[bytes] = '\0';
-	// getaddrinfo takes the lower 16 bits of a port, and also names of services
+	// getaddrinfo also accepts spaces and a sign before a port, and uses only its lower 16 bits
 	if (colon[1] < '0' || colon[1] > '9' || port < 1 || port > UINT16_MAX ||
 		getaddrinfo(address, colon + 1, &hints, &found) != 0) {
 		return -EINVAL;
@@ -123,7 +123,7 @@ static const struct weir_help help = {
 	.usage = "weir-metrics [OPTION]...",
 	.about = "Serves metrics of weir-control and weir-dataplane to Prometheus at "
 		 "http://" WEIR_METRICS_LISTEN_DEFAULT "/metrics, and a page with plots at /.",
-	.notes = "The program only reads from the control socket. It can be started, stopped and "
+	.notes = "The program changes nothing in weir-control. It can be started, stopped and "
 		 "killed at any time.\nExit status: 0 terminated by SIGTERM or SIGINT, 1 runtime "
 		 "failure, 2 invalid usage.",
 	.examples = "weir-metrics\n"

@@ -57,6 +57,6 @@ bool weir_request_wants_openmetrics(const char *accept) {
 	const char *wanted = accept != NULL ? strcasestr(accept, OPENMETRICS) : NULL;
 	const char *text = accept != NULL ? strcasestr(accept, "text/plain") : NULL;
 
-	// OpenMetrics is preferred if it is listed before the text format.
+	// If both formats are listed, the first is preferred.
 	return wanted != NULL && (text == NULL || wanted < text);
 }

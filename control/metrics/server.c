@@ -273,8 +273,8 @@ void weir_server_second(struct weir_server *server) {
 	pthread_mutex_unlock(&server->lock);
 }
 
-// Callback of libmicrohttpd that decodes percent-encoded characters in paths. Leaves the text as it
-// is, because no path of this server contains a character that must be encoded.
+// Callback of libmicrohttpd for percent-encoded characters in paths. Does not decode them, because
+// no path of this server contains a character that must be encoded.
 static size_t leave_escapes(void *context, struct MHD_Connection *connection, char *text) {
 	(void)context;
 	(void)connection;

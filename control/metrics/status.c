@@ -51,8 +51,8 @@ static json_t *pick(const json_t *object, const char *const *members, size_t cou
 	return picked;
 }
 
-// Returns the changes of the audit list for the page, without the names of users, because the page
-// has no authentication. Owned by the caller.
+// Returns the entries of the audit list that the page shows, without the names of users, because
+// the page has no authentication. Owned by the caller.
 static json_t *json_changes(const json_t *audit) {
 	static const char *const members[] = {
 		"time_ms", "command", "object", "before", "after", "outcome", "why"};

@@ -20,6 +20,6 @@ void weir_text_string(struct weir_text *text, const char *string);
 void weir_text_integer(struct weir_text *text, long long number);
 // Append a number with up to twelve significant digits.
 void weir_text_real(struct weir_text *text, double number);
-// Appends a label value or help line: \, line ends and, if `quotes` is true, " are escaped, and
-// other control characters are replaced.
+// Appends a label value or help line. Escapes \ and line ends and, if `quotes` is true, also ".
+// Replaces other control characters by '?'.
 void weir_text_escaped(struct weir_text *text, const char *string, bool quotes);

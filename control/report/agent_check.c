@@ -79,8 +79,8 @@ static double read_digits(const char *digits, const char *end, const char **rest
 	return value;
 }
 
-// Reads a weight, N% or N. If a line contains several weights, only the last weight counts, even if
-// it is invalid.
+// Reads a weight, N% or N. If a line contains several weights, the last weight replaces the earlier
+// weights. If the last weight is invalid, the report has no weight.
 static void read_weight(struct line *line, const struct word *word, const char *digits) {
 	const char *end = word->text + word->bytes, *rest;
 	double value = read_digits(digits, end, &rest);

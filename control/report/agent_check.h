@@ -6,7 +6,7 @@
 // The line ends at the first CR or LF. It contains words, separated by spaces, tabs and commas; the
 // case of letters is ignored. A word that begins with '#' starts a description. There are two
 // classes of words, health and administration. If a line contains several words of one class, the
-// last word counts. The format is the format of HAProxy 2.6, plus weight:N and weight:N%.
+// last word is used. The format is the format of HAProxy 2.6, plus weight:N and weight:N%.
 //
 // Threads: any; no shared state.
 #pragma once
@@ -21,8 +21,8 @@
 
 // The last words received from an agent. A word applies until the agent sends another word of the
 // same class. For example, "up" does not end a "drain", because "up" is a word of the class health;
-// "ready" ends it. The caller has one struct for each backend, and sets it to zero at the start and
-// when the backend's state expires.
+// but "ready" ends the drain. The caller has one struct for each backend, and sets it to zero at
+// the start and when the backend's state expires.
 struct weir_agent_check {
 	uint8_t health; // enum weir_health_word: NONE, READY (up) or DOWN (down, fail, stopped)
 	uint8_t administration; // NONE, READY, LAME_DUCK (drain) or DOWN (maint)

@@ -266,9 +266,9 @@ static bool is_possible_answer(const struct weir_agent_answer *answer) {
 	       weir_port_words_are_valid(answer->port_words, answer->port_word_count);
 }
 
-// Returns whether the fields that depend on WEIR_AGENT_PORT_WORDS and on WEIR_REPORT(GCU) in
-// `given` are zero without that bit, and whether all unused elements of port_words are zero. Other
-// fields may have any value without their bit.
+// Returns whether port_word_count is 0 unless `given` has the bit WEIR_AGENT_PORT_WORDS, gcu_milli
+// and cpu_model are 0 unless it has the bit WEIR_REPORT(GCU), and all unused elements of port_words
+// are zero. Other fields may have any value without their bit.
 static bool has_zero_rest(const struct weir_agent_answer *answer) {
 	uint8_t used = answer->port_word_count < WEIR_PORT_WORDS_MOST ? answer->port_word_count
 								      : WEIR_PORT_WORDS_MOST;

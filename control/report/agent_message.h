@@ -28,8 +28,8 @@
 // probe immediately, unless that would exceed a rate limit (agents_prober.c).
 //
 // An answer contains the announced states of ports (port words) only if the balancer requests them
-// (WEIR_AGENT_PORT_WORDS), because an earlier weir-control rejects an answer with port words. For
-// the same reason, an answer contains the speed and the model of the CPUs only on request (bit
+// (WEIR_AGENT_PORT_WORDS), because older versions of weir-control reject an answer with port words.
+// For the same reason, an answer contains the speed and the model of the CPUs only on request (bit
 // WEIR_REPORT_BIT_GCU of `wants`).
 //
 // TCP figures are in a separate datagram, because an answer has no room left. An agent sends this
@@ -94,6 +94,7 @@ enum weir_agent_kind {
 // Reasons to refuse a datagram; refused datagrams are counted by reason. X(NAME, "name",
 // "meaning"). The decode functions check the reasons that are listed before REPLAY. The callers of
 // these functions check REPLAY and the reasons after it, which depend on more than the datagram.
+// The callers also refuse some values (VALUE).
 #define WEIR_AGENT_REFUSALS(X) \
 	X(NONE, "none", "the datagram is accepted") \
 	X(LENGTH, "length", "the datagram is not 256 bytes long") \

@@ -11,8 +11,8 @@ struct sum { // sums of times since the agent's start
 };
 
 // Sets two fields of the report for the requests between two answers: the mean time, and the number
-// of requests. Sets neither field if there was no request. Returns 0. If the values are impossible,
-// sets neither field and returns the bit of `mean`.
+// of requests. Sets neither field if there was no request, or if a sum has become smaller. Returns
+// 0. If the values are impossible, sets neither field and returns the bit of `mean`.
 static uint32_t report_times(const struct sum *now, const struct sum *before,
 	struct weir_report *report, enum weir_report_field mean, enum weir_report_field count) {
 	uint64_t requests = now->count - before->count;
@@ -20,7 +20,8 @@ static uint32_t report_times(const struct sum *now, const struct sum *before,
 	if (now->count <= before->count || now->us < before->us) {
 		return 0;
 	}
-	// Set both fields or neither: a mean without a count would count as one request.
+	// Set both fields or neither: a mean without a count would be used as the time of one
+	// request.
 	if ((double)requests > weir_report_field_largest(count) ||
 		!weir_report_set(
 			report, mean, (double)(now->us - before->us) / 1e3 / (double)requests)) {

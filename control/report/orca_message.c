@@ -133,7 +133,7 @@ int orca_take_named(struct orca *orca, enum orca_field map, struct orca_name nam
 // --- conversion to a report ---
 
 // Returns the report field with the name of a named metric, or -1. Named metrics cannot set the
-// weights and the report fields that a standard ORCA field sets.
+// weights, or report fields that a standard ORCA field sets.
 static int report_field(struct orca_name name) {
 	const uint32_t others = WEIR_REPORT(REQUESTS) | WEIR_REPORT(ERRORS) |
 				WEIR_REPORT(UTILIZATION) | WEIR_REPORT(WEIGHT_PERCENT) |

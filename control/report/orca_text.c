@@ -20,8 +20,8 @@ static const char *skip_digits(const char *at, const char *end) {
 }
 
 // Returns the end of the decimal number at the start of a text, or NULL if the text does not begin
-// with a decimal number. Other forms that strtod accepts do not count: "nan" and "infinity" are not
-// decimal numbers, and the decimal number at the start of "0x1p3" is "0".
+// with a decimal number. Other forms that strtod accepts are not decimal numbers: returns NULL for
+// "nan" and "infinity", and the end of the "0" for "0x1p3".
 static const char *skip_number(const char *at, const char *end) {
 	const char *digits = at + (at < end && (*at == '-' || *at == '+'));
 

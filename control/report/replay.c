@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 // Returns the window of the sender. If the sender has no window, sets *ret_new to true, and returns
-// an unused window, otherwise the window that expired first, or NULL if no window is unused or
-// expired.
+// an unused window. If no window is unused, returns the window that expired first. If no window has
+// expired, returns NULL.
 static struct weir_replay_sender *find(
 	struct weir_replay *replay, uint64_t id, uint64_t now_ms, bool *ret_new) {
 	struct weir_replay_sender *unused = NULL;

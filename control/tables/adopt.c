@@ -40,8 +40,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 	backend->hop.source_bits = row->source_bits <= WEIR_SOURCE_BITS_MAX ? row->source_bits : 0;
 }
 
-// Copies the published down flags of a backend, except of a leaving backend whose service has no
-// removal that drains. If its service is removed and drains, a backend that was up is not marked as
+// Copies the published down flags of a backend. A leaving backend keeps its flags, which mark it as
+// down, unless its service is removed and draining: then a backend that was up is not marked as
 // down before the drain ends.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {

@@ -71,8 +71,8 @@ void weir_bind_drains_follow(
 	bool all;
 
 	if (service->drain == WEIR_DRAIN_NONE || service->config == NULL) {
-		// No bind is drained, or an earlier process drained the binds and
-		// weir_bind_drains_adopt finds them.
+		// No bind is drained, or weir_bind_drains_adopt will find the binds that an earlier
+		// process has drained.
 		return;
 	}
 	all = are_all(service); // if all binds are drained, new binds are drained as well
@@ -172,9 +172,9 @@ static struct weir_service_entry *live(struct weir_tables *tables, uint16_t id) 
 		       : NULL;
 }
 
-// Call after the set of drained binds of a service has changed. Marks the service table. Also marks
-// the service as undecided if the result of weir_bind_drains_ended has changed, because the rows of
-// the backends then change. had_ended: the result before the change.
+// Call after the set of drained binds of a service has changed. Marks the service table as changed.
+// Also marks the service as undecided if the result of weir_bind_drains_ended has changed, because
+// the rows of the backends then change. had_ended: the result before the change.
 static void changed(struct weir_tables *tables, uint16_t id, bool had_ended) {
 	struct weir_state *state = tables->state;
 

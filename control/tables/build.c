@@ -186,7 +186,8 @@ static bool selection_holds(const struct weir_tables *tables, const struct weir_
 
 // A table with at most this number of slots is built in 0.5 ms or less.
 #define AT_ONCE_SLOTS 8192u
-// Maximum number of tables with at most AT_ONCE_SLOTS slots that one publication builds.
+// If a publication already builds this number of selections, other selections that may wait are
+// built later.
 #define AT_ONCE_TABLES 8u
 
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen) {
@@ -310,10 +311,10 @@ static struct weir_services_view view_of(const struct weir_service_table *table)
 		.hash_seed = table->hash_seed};
 }
 
-// Builds the service table again, with the removed binds that have a removal. If the heap has no
-// room for these binds, uses the table without them, which ends the removals of live services. Does
-// not build if there are no such binds. Returns 0 or a negative errno. On an error, the caller must
-// retry later, and *table may be NULL.
+// Builds the service table again, with the removed binds whose removal is in progress. If the heap
+// has no room for these binds, uses the table without them, which ends the removals, except drains
+// of removed services. Does not build if there are no such binds. Returns 0 or a negative errno. On
+// an error, the caller must retry later, and *table may be NULL.
 static int add_removed(const struct weir_tables *tables, struct weir_state *state,
 	const struct weir_service_bind *binds, uint32_t n, struct weir_service_table **table) {
 	const struct weir_services_view built = view_of(*table);

@@ -33,10 +33,10 @@ static void decide_auto_mean(const struct weir_state *state, struct weir_service
 	service->auto_mean = known > 0 ? (uint32_t)((sum + known / 2) / known) : 0;
 }
 
-// Returns the effective weight of a backend: the run-time weight if set, otherwise the weight
-// that the backend reported for itself, otherwise the configured weight. If this weight is not 0
-// and a weight was derived from load reports, returns the derived weight times the ratio of this
-// weight to the configured weight (1 if the configured weight is 0), at least 1.
+// Returns the effective weight of a backend: the run-time weight if set, otherwise the weight that
+// the backend reported for itself, otherwise the configured weight. If this weight is not 0, and
+// the service uses a weight derived from load reports, returns the derived weight times the ratio
+// of this weight to the configured weight (1 if the configured weight is 0), at least 1.
 uint32_t weir_backend_effective_weight(
 	const struct weir_state *state, const struct weir_backend_entry *backend) {
 	uint32_t configured = weir_backend_configured_weight(state, backend);
@@ -55,8 +55,8 @@ uint32_t weir_backend_effective_weight(
 	return scaled == 0 ? 1 : scaled > UINT32_MAX ? UINT32_MAX : (uint32_t)scaled;
 }
 
-// If a policy uses slots and a backend of the service is in slow start, all weights are multiplied
-// by this scale, so that fractions of a weight can be represented.
+// If the policy of a service uses slots and a backend is in slow start, all weights of the service
+// are multiplied by this scale, so that fractions of a weight can be represented.
 #define WEIGHT_SCALE 1024u
 
 uint32_t weir_backend_weight(
@@ -117,7 +117,7 @@ static bool may_get_flows(const struct weir_openings *open,
 
 // Decides which backends are usable: backends that may get new flows and whose next hop is
 // resolved. Packets to a backend without a next hop would be lost, even if the backend is healthy.
-// If no such backend has a resolved next hop, the next hop is ignored.
+// If no backend that may get new flows has a resolved next hop, next hops are ignored.
 static void decide_usable(struct weir_state *state, struct weir_service_entry *service) {
 	service->resolved = 0;
 
@@ -262,7 +262,8 @@ static void set_chosen(
 	set_in_selection(service, backend);
 }
 
-// Applies a change to one backend. Returns false if the change also affects other backends.
+// Applies a change of one backend. Returns false if the change may also affect other backends; the
+// caller then decides the whole service.
 static bool move(struct weir_state *state, uint16_t id) {
 	struct weir_backend_entry *backend = &state->backends[id];
 	struct weir_service_entry *service = &state->services[backend->service];

@@ -34,8 +34,8 @@ uint64_t weir_flows_moves(const struct weir_segment *segment) {
 	return given;
 }
 
-// No bucket has moved if the number of moves completed before the summation equals the number of
-// moves begun after it.
+// No bucket has moved during the summation if the number of completed moves, read before it, equals
+// the number of begun moves, read after it.
 bool weir_flows_are_whole(const struct weir_segment *segment, uint64_t moves) {
 	bool bucketed = segment->bucketing == WEIR_BUCKETING_YES;
 	uint64_t begun = 0;

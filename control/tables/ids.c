@@ -74,9 +74,9 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		state->touched_service_count * sizeof(*state->touched_services));
 	memcpy(arrays.touched_backends, state->touched_backends,
 		state->touched_backend_count * sizeof(*state->touched_backends));
-	// Copy the entries of all touched ids, including ids above service_ids and backend_ids,
-	// which are not copied yet. Their flag `touched` shows that they are in the list already,
-	// so no id is added twice.
+	// Copy the entries of all touched ids, also of ids that are not below service_ids or
+	// backend_ids. Their flag `touched` shows that they are already in the list, so no id is
+	// added twice.
 	for (uint32_t i = 0; i < state->touched_service_count; i++) {
 		arrays.services[state->touched_services[i]] =
 			state->services[state->touched_services[i]];
@@ -496,8 +496,8 @@ void weir_service_revive(struct weir_state *state, uint16_t id) {
 	state->services_leaving--;
 	state->services_dirty = true;
 	weir_state_mark_service(state, id);
-	// Publishing begins the grace periods of backends that do not return, but only of touched
-	// ones.
+	// Publishing begins the grace periods of leaving backends only if they are touched, so
+	// touch all backends of the service.
 	for (uint16_t link = service->first; link != 0; link = state->backends[link - 1].next) {
 		weir_state_touch_backend(state, link - 1);
 	}

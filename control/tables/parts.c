@@ -103,8 +103,8 @@ static void count_slots(struct weir_state *state, const struct weir_policy_table
 }
 
 // If each worker has its own subset and the policy uses no slots, the parts in each subset are
-// scaled to this sum (less with slow start). All subsets have the same sum, because all workers get
-// about the same number of flows.
+// scaled to this sum (during slow start, to a lower sum). All subsets have the same sum, because
+// all workers get about the same number of flows.
 #define PARTS_PER_WORKER 1e6
 
 static void count_subset(struct weir_state *state, const struct weir_policy_table *table,

@@ -442,7 +442,7 @@ static bool row_may_precede(const struct weir_state *state, uint16_t id) {
 void weir_publish_rows(struct weir_tables *tables) {
 	struct weir_state *state = tables->state;
 
-	// Publish nothing if the published rows may be those of another process or segment.
+	// Publish nothing if the published rows may belong to another process or segment.
 	if (state->all_dirty) {
 		return;
 	}

@@ -3,9 +3,9 @@
 // Removals: when TCP binds or services are removed from the configuration, they drain until a
 // deadline. The list of removed binds is stored only in the published service table, with the flag
 // REMOVED. The removed binds are copied from each table to the next table. Therefore a new control
-// process finds the removed binds in the published table. It also finds binds that were removed
-// from the file while no control process was running. The phase and the deadline are stored in the
-// identity record of the service.
+// process finds the removed binds in the published table. It also finds the binds that were removed
+// from the configuration file while no control process was running. The phase and the deadline are
+// stored in the identity record of the service.
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -68,8 +68,9 @@ void weir_removal_begin(struct weir_state *state, uint16_t id) {
 
 // --- the service table ------------------------------------------------------------------------
 
-// Returns whether a published bind that is not in the configuration has a removal. Begins its drain
-// if the bind was in the previous configuration and `drain.removed_ms` is above 0.
+// Returns whether the removal of a published bind, which is not in the configuration, is in
+// progress. Begins its drain if the bind was in the previous configuration and `drain.removed_ms`
+// is above 0.
 static bool drains(struct weir_state *state, uint16_t bind) {
 	const uint16_t id = bind & (uint16_t)~WEIR_BIND_FLAGS;
 	struct weir_service_entry *service = &state->services[id];
@@ -118,7 +119,8 @@ static bool add(struct collection *to, const struct weir_service_bind *bind) {
 	added = &to->bind[to->count++];
 	*added = *bind;
 	added->service = id | flags_of(&to->state->services[id], bind->service);
-	// If the configuration still contains this VIP, its setting for closed ports applies.
+	// If the configuration still contains this VIP, the configuration's setting for closed
+	// ports applies.
 	added->closed = weir_service_is_vip(to->built, bind->address, bind->family)
 				? WEIR_CLOSED_PORTS_KERNEL
 				: (uint8_t)weir_service_closed_ports(
@@ -132,8 +134,8 @@ static bool is_built(const struct collection *to, const struct weir_service_bind
 }
 
 // Shortens a range at both ends by the ports that have their own bind in the configuration. Returns
-// false if no ports are left, or one that also has its own published bind, because the removed
-// binds would then contain this port twice.
+// false if no port is left, or if the only port left also has its own published bind, because the
+// removed binds would then contain this port twice.
 static bool trim(const struct collection *to, struct weir_service_bind *gap) {
 	struct weir_service_bind last = *gap;
 
@@ -225,8 +227,8 @@ void weir_removals_settle(
 		const struct weir_service_entry *service = &state->services[id];
 		const bool drains = service->removal == WEIR_DRAIN_DRAINING;
 
-		// Do not end the removal of a service that is draining: even without binds, its
-		// flows have a deadline.
+		// Do not end the removal of a removed service that is draining: even without binds,
+		// its flows have a deadline.
 		if (service->removal != WEIR_DRAIN_NONE && service->removed_binds == 0 &&
 			(service->stage == WEIR_ID_LIVE || !drains)) {
 			end(state, (uint16_t)id);

@@ -39,8 +39,8 @@ void weir_slow_start_end(struct weir_state *state, uint16_t id) {
 	}
 }
 
-// Returns the slow start factor at the middle of this step. For a backend that starts later in the
-// step, returns the factor at its start.
+// Returns the slow start factor at the middle of this step. For a backend that starts after the
+// middle, returns the factor at its start.
 static double factor_of(const struct weir_state *state, const struct weir_service_entry *service,
 	const struct weir_backend_entry *backend) {
 	const struct weir_slow_start_settings settings = settings_of(service);

@@ -11,8 +11,8 @@
 #include "tables.h"
 
 // Stages of an id. An id leaves UNCHOSEN and CLEARED only after a grace period of the workers, and
-// LEAVING and CLEARING with a publication. The stages follow the order of withdrawal in layout.h:
-// services, then the selection, then the backends, then the id itself.
+// leaves LEAVING and CLEARING with a publication. The stages follow the order of withdrawal in
+// layout.h: services, then the selection, then the backends, then the id itself.
 enum weir_id_stage {
 	WEIR_ID_FREE,
 	WEIR_ID_LIVE,
@@ -112,8 +112,8 @@ struct weir_service_entry {
 	struct weir_group_counts counts;
 	struct weir_openings open; // as last decided
 	bool noted_on_backups; // open.on_backups, as last reported by weir_tables_takeover
-	// Number of members with a resolved next hop that can get new flows, because of their group
-	// or because of panic mode.
+	// Number of members that can get new flows, because of their group or of panic mode, and
+	// whose next hop is resolved.
 	uint32_t resolved;
 	uint32_t chosen; // number of chosen members
 	uint32_t listed; // members that are candidates of the published selection
@@ -335,8 +335,8 @@ uint32_t weir_backend_limit(
 // Marks the service's backends if the configured limit has changed. The service must have a
 // configuration.
 void weir_service_follow_limit(struct weir_state *state, struct weir_service_entry *service);
-// Clears the policy that was set at run time in either of two cases: the configured policy has
-// changed, or the run-time policy does not accept the settings in the file. Clears the reported
+// Clears the run-time policy of a service in either of two cases: the configured policy has
+// changed, or the run-time policy does not fit the other settings in the file. Clears the reported
 // weights of the service's backends if they are not used.
 void weir_service_follow_policy(struct weir_state *state, struct weir_service_entry *service);
 
@@ -417,10 +417,10 @@ bool weir_removal_holds(const struct weir_service_entry *service);
 // service's drain is cleared.
 void weir_removal_begin(struct weir_state *state, uint16_t service);
 struct weir_service_bind;
-// Returns the removed TCP binds that have a removal: they are in the published service table, but
-// not in the configuration. Begins the drains of newly removed binds. built: a table that was
-// built only from the configuration. The caller frees *ret, an array of *ret_n elements; NULL =
-// there are no such binds. Returns 0 or -ENOMEM.
+// Returns the TCP binds whose removal is in progress: they are in the published service table, but
+// not in the configuration. Begins the drains of newly removed binds. built: a table that was built
+// only from the configuration. The caller frees *ret, an array of *ret_n elements; NULL = there are
+// no such binds. Returns 0 or -ENOMEM.
 int weir_removals_collect(struct weir_state *state, const struct weir_services_view *published,
 	const struct weir_services_view *built, struct weir_service_bind **ret, uint32_t *ret_n);
 // Records which removed binds the new table contains; n = 0: none. Ends the removals of services
@@ -525,7 +525,7 @@ struct weir_tables {
 	uint32_t leaving; // number of leaving services and backends after the last apply
 	bool drain_begun; // a drain may have begun that is not published yet
 	uint64_t drain_mark; // mark of the grace period of the last publication that began a drain
-	// Before this time, a restarted dataplane may not have counted all its flows yet.
+	// Until this time, the flow counters of a restarted dataplane may be too low.
 	uint64_t recount_ms;
 	// By worker: number of refused tables that were already handled.
 	uint64_t refusals[WEIR_WORKERS_MAX];
@@ -575,10 +575,10 @@ int weir_build_selection(struct weir_tables *tables, const struct weir_state *st
 // candidate. candidates: number of candidates of the selection; open: number of open candidates;
 // chosen: number of chosen backends of the service.
 bool weir_build_serves(uint32_t candidates, uint32_t open, uint32_t chosen);
-// Returns whether the service's selection may be built later, in steps. Until then, workers must
-// be able to use the published selection: they must skip closed candidates, and enough of its
-// candidates and slots must be open. A small selection may wait only if this publication already
-// builds several selections. at_once: number of these selections.
+// Returns whether the service's selection may be built later, in steps. Until then, workers must be
+// able to use the published selection: they skip closed candidates, so enough of its candidates and
+// slots must be open. A small selection may wait only if this publication already builds several
+// selections. at_once: number of these selections.
 bool weir_build_may_wait(const struct weir_tables *tables, const struct weir_state *state,
 	uint16_t service, uint32_t at_once);
 // Returns the number of subsets published for a service; 0 = nothing valid is published.
@@ -608,9 +608,9 @@ void weir_publish_advance(struct weir_tables *tables, struct weir_state *state);
 // Publishes all marked changes of a state, or none if an error occurs. Returns the number of items
 // published, or a negative errno of build.c. After an error the marks are kept.
 int weir_publish_state(struct weir_tables *tables, struct weir_state *state);
-// Call after weir_publish_state failed for lack of memory. Publishes rows of live backends, which
-// need no memory, so that workers skip closed backends. Leaves out rows that would leave too few
-// open backends. Keeps the marks.
+// Call after weir_publish_state failed, for example for lack of memory. Publishes rows of live
+// backends, which need no memory, so that workers skip closed backends. Leaves out rows that would
+// leave too few open backends. Keeps the marks.
 void weir_publish_rows(struct weir_tables *tables);
 // Publish a selection that was built in steps, and update the state.
 void weir_publish_selection(struct weir_tables *tables, uint16_t service, struct weir_blob *blob);

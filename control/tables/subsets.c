@@ -199,8 +199,8 @@ static uint32_t places_of(const struct weir_service_entry *service,
 
 // Returns how many places of a subset may be filled, and how many of them may be filled with
 // backends that are usable only because of panic mode. Without the second limit, a subset could
-// contain only such backends, which could all be down. The limit reserves for eligible backends
-// the subset's share of all eligible backends, rounded up.
+// contain only such backends, which could all be down. The limit reserves the subset's share of all
+// eligible backends, rounded up, for eligible backends.
 static struct room room_of(const struct list *list, uint32_t size) {
 	uint64_t least =
 		list->usables > 0

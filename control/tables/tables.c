@@ -273,8 +273,7 @@ static void find_hops(const struct weir_tables *tables, struct weir_state *state
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
-	// Entries may wait for free ids, because ids that an earlier process assigned may still be
-	// in use.
+	// Entries can wait for free ids, because ids of an earlier process may still be in use.
 	bool wait = previous == NULL || previous == config;
 	struct weir_state *state;
 	int r = weir_state_clone(tables->state, &state);

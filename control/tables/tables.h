@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tables: builds and publishes tables from a configuration and the state of its backends. This is
-// the part of weir-control that needs no event loop; weir-pcap and the tests also use it.
+// Tables: builds and publishes tables from a configuration and the state of its backends. This part
+// of weir-control needs no event loop; weir-pcap and the tests also use it.
 //
 // Ids are stable (design invariant). A service keeps its id while its name exists. A backend keeps
 // its id while its service has a backend with the same name and address. An id is reused only when
@@ -31,8 +31,8 @@ struct weir_backend_state {
 	// = none.
 	uint64_t admin_ms;
 	uint8_t health; // enum weir_health_state
-	// The backend gets no new flows until the ejection ends, except in panic mode, because its
-	// connections fail; see outliers.h.
+	// Because its connections fail, the backend gets no new flows until the ejection ends,
+	// except in panic mode; see outliers.h.
 	bool ejected;
 	// No longer configured (or the address was replaced), but kept until its flows, the drain
 	// of its service and the grace periods of its id have ended.
@@ -95,9 +95,9 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 // there. segment NULL: unbinds the tables; changes are kept, and the next rebind publishes them.
 // The previous segment must stay mapped until this function returns.
 //
-// If the epoch of the segment differs from that of the previous segment, the state in the segment
-// is read as in weir_tables_open, and then the values that were set in this process are set again.
-// Ids may change: look them up again after the call.
+// If the segment and the previous segment have different epochs, the state in the segment is read
+// as in weir_tables_open, and then the values that were set in this process are set again. Ids may
+// change: look them up again after the call.
 //
 // Returns 0 or a negative errno. After an error, weir_tables_segment returns NULL if no segment is
 // bound: there are too many ids, or memory ran out. Otherwise weir_tables_publish has failed, and
@@ -119,10 +119,10 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 // replaced tables after the wait: retry); -ENOMEM; -EEXIST (two services have a bind for the same
 // address and port); -EINVAL (more backends than table_size, or a table_size that is not prime).
 //
-// The first configuration of this process may find ids of an earlier process in use. Services and
-// backends for which no id is free are then left out, provided that the whole configuration fits
-// after leaving entries are removed. In this case, apply the same configuration again later; see
-// weir_tables_waiting.
+// When this process applies its first configuration, ids of an earlier process may still be in use.
+// Services and backends for which no id is free are then left out, provided that the whole
+// configuration fits after leaving entries are removed. In this case, apply the same configuration
+// again later; see weir_tables_waiting.
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
@@ -162,10 +162,10 @@ int weir_tables_set_health(
 	struct weir_tables *tables, uint16_t backend, enum weir_health_state health);
 int weir_tables_set_weight(
 	struct weir_tables *tables, uint16_t backend, uint32_t weight); // or WEIR_WEIGHT_UNSET
-// Sets the capacity that a backend has reported; 0 = unknown. If the service's policy uses
-// reported weights, this capacity replaces the configured weight. A run-time weight, or a weight
-// that the backend reports for itself, scales the capacity: 0 stays 0, and otherwise the factor is
-// this weight divided by the configured weight (1 if the configured weight is 0).
+// Sets the capacity that a backend has reported; 0 = unknown. If the service's policy uses reported
+// weights, this capacity replaces the configured weight. A run-time weight, or a weight that the
+// backend reports for itself, scales the capacity. The factor is this weight divided by the
+// configured weight (1 if the configured weight is 0). A weight of 0 stays 0.
 int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 // Sets the automatic weight of a backend, which is computed from its CPUs; 0 = unknown. For an
 // unknown weight, the mean of the known automatic weights in the service is used, or
@@ -175,7 +175,7 @@ int weir_tables_set_reported_weight(struct weir_tables *tables, uint16_t backend
 int weir_tables_set_auto_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 #define WEIR_WEIGHT_AUTO_MOST 65535u
 // Sets the weight that a backend has reported for itself, used with any policy; WEIR_WEIGHT_UNSET =
-// none. This weight replaces the configured weight, even 0, but not a run-time weight.
+// none. This weight, even if it is 0, replaces the configured weight, but not a run-time weight.
 int weir_tables_set_own_weight(struct weir_tables *tables, uint16_t backend, uint32_t weight);
 // Sets the backend's own limit of active flows (0 = none), and whether the backend counts as being
 // at its limit now. Both are published in the backend's row. The limit applies to all workers
@@ -257,14 +257,14 @@ void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 // a flow, and existing flows continue.
 //
 // If on_backend_down is "reset", workers end the flows at the deadline. Workers then refuse packets
-// to the binds for the timeout of established flows. One RST is sometimes not enough, because a
-// client in a transfer ignores an RST whose sequence number is too old.
+// to the binds for a time equal to the timeout of established flows. One RST is sometimes not
+// enough, because a client in a transfer ignores an RST whose sequence number is too old.
 //
 // With other settings of on_backend_down, the binds are withdrawn at the deadline, and the flows
 // continue. If a service is removed, this applies to all its binds, and its backends are down
 // after the deadline.
 //
-// Returns the lowest id, at least `from`, of a service with a removal, or -ENOENT.
+// Returns the lowest id, at least `from`, of a service with a removal in progress, or -ENOENT.
 int weir_tables_next_removal(const struct weir_tables *tables, uint32_t from);
 // Ends the current phase of a removal, because no flows are left (drained is true) or because the
 // time of the phase has passed. Returns the result for the flows: DRAINED, DROPPED or KEPT of enum
@@ -325,7 +325,7 @@ bool weir_tables_takeover(struct weir_tables *tables, uint16_t *ret_service);
 struct weir_tables_work {
 	uint64_t backends; // number of backends examined since the last bind to a new segment
 	// Number of slots of built selections since the tables were opened. Of several subsets,
-	// only the first counts.
+	// only the first is counted.
 	uint64_t slots;
 };
 struct weir_tables_work weir_tables_work(const struct weir_tables *tables);
@@ -428,20 +428,21 @@ struct weir_service_state {
 	// drained or lame duck, and backends whose health checks have not passed yet, are used as
 	// well.
 	//
-	// If a backup is eligible, or the backups are used, the percentage is of the backups
+	// If a backup is eligible, or the backups are used, the percentage applies to the backups
 	// instead. If a backup is eligible, the service can only be in panic mode while the backups
 	// are used.
 	bool panic;
-	// The backups get new flows. With an eligible backup: no primary backend (not a backup) is
-	// eligible, or less than backup_below_percent. Without an eligible backup: no primary
-	// backend could get new flows even in panic mode.
+	// The backups get new flows. With an eligible backup: less than backup_below_percent of the
+	// primary backends are eligible, or none is eligible. Without an eligible backup: no
+	// primary backend could get new flows even in panic mode.
 	bool on_backups;
 	bool leaving; // no longer configured, but kept until its flows and its removal have ended
 	// Number of live backends, and number of eligible backends: live, ready, healthy, not
 	// ejected, and with a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
 	uint32_t backups, backups_eligible; // numbers of backups among `backends` and `eligible`
-	// Number of backends that may get new flows (panic mode, backups), and have a next hop.
+	// Number of backends that may get new flows, because of panic mode or as backups too, and
+	// whose next hop is resolved.
 	uint32_t resolved;
 	// Slots of all published subsets; 0 = the policy does not use slots, or nothing is
 	// published.
@@ -456,7 +457,7 @@ struct weir_service_state {
 	uint8_t configured_policy;
 	uint8_t runtime_policy; // policy set at run time; WEIR_POLICY_UNSET = none
 	// The settings of the policy; zeroed for a service without configuration. They contain the
-	// configured limit of active flows, even if this limit is published in the rows.
+	// configured limit of active flows, although this limit is published in the rows.
 	struct weir_policy_settings settings;
 	uint8_t drain; // enum weir_drain_phase of the service's drained binds
 	uint64_t drain_until_ns; // CLOCK_MONOTONIC; 0 = no deadline
@@ -471,7 +472,7 @@ struct weir_service_state {
 	// In this process, a reload removed binds of the service, or moved them to another service.
 	// The service may still have flows of these binds.
 	bool lost_binds;
-	// An earlier process began the service. That process may have removed binds of the service,
+	// An earlier process added the service. That process may have removed binds of the service,
 	// or moved them to another service.
 	bool adopted;
 	// Flags of backends that are down: WEIR_BACKEND_REHASH, WEIR_BACKEND_RESET, or 0.
@@ -486,9 +487,9 @@ int weir_tables_service(
 struct weir_former_flows {
 	// Flows that may have begun before the last change to the selection (backends, weights,
 	// settings), to the backends' rows (open or closed), or to the service's binds. Only
-	// changes since the start of the dataplane count. UINT64_MAX = unknown: workers may still
-	// use the previous tables, the flows were not counted since then, or no selection was
-	// published.
+	// changes since the start of the dataplane are considered. UINT64_MAX = unknown: workers
+	// may still use the previous tables, the flows were not counted since then, or no selection
+	// was published.
 	uint64_t older;
 	// Flows that began after `older` was counted, on a backend that the selection does not
 	// choose.
@@ -521,7 +522,7 @@ uint32_t weir_tables_subset_parts(const struct weir_tables *tables, uint16_t ser
 // --- subsets ---
 
 // How a service is divided into subsets. If subsetting is off (there is no algorithm, or the size
-// is neither below the number of primary backends nor below the number of backups), there is one
+// is at least the number of primary backends and at least the number of backups), there is one
 // subset with all backends.
 struct weir_subset_state {
 	struct weir_subset_params params; // parameters of the first subset of this instance
@@ -564,10 +565,10 @@ struct weir_subset_count {
 	// Number of clients in the fleet that use the backend, as this instance computes it.
 	uint32_t clients;
 };
-// Gets the number of clients of each live backend of a service. First the primary backends, then
-// the backups, each in canonical order (without a subset algorithm, in the order in which they got
-// their ids). ret: must have room for all live backends. Returns the number of backends, -ENOENT or
-// -ENOMEM.
+// Gets the number of clients of each live backend of a service. The primary backends come first,
+// then the backups, each in canonical order (without a subset algorithm, in the order in which they
+// got their ids). ret: must have room for all live backends. Returns the number of backends,
+// -ENOENT or -ENOMEM.
 //
 // If there are more than WEIR_SUBSET_PAIRS_MAX pairs of clients and backends, computing the
 // numbers would take too long: all numbers are then 0.
