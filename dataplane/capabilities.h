@@ -3,10 +3,10 @@
 // Capabilities: drops the capabilities of the dataplane after all devices and sockets are open.
 // (weir-control changes its user instead.)
 //
-// Opening devices needs nearly all of root's capabilities: BPF programs, raw and AF_XDP sockets,
-// taps, pinned memory, VFIO. Forwarding through open devices needs no capability. CAP_NET_ADMIN is
-// kept only if a device belongs to the kernel: without this capability the process could not detach
-// the steer program or stop a tap at exit.
+// Opening devices needs nearly all of root's capabilities, for BPF programs, raw and AF_XDP
+// sockets, taps, pinned memory and VFIO. Forwarding through open devices needs no capability.
+// CAP_NET_ADMIN is kept only if a device belongs to the kernel: without this capability the process
+// could not detach the steer program or stop a tap at exit.
 //
 // Threads: called by main. Each thread has its own capabilities, and DPDK creates threads before
 // the call. Therefore main sends a signal to each other thread that has too many capabilities, and

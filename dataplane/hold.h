@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Hold queue: stores packets in order: the packets of a bucket that moves to this worker (moves.h),
-// or of the buckets whose receive queue changes (shift.h). The packets wait until earlier packets
-// of the buckets have been processed and, in a move, the bucket's part of the flow table has
-// arrived.
+// Hold queue: stores packets in order. They are packets of a bucket that moves to this worker
+// (moves.h), or of the buckets whose receive queue changes (shift.h). The packets wait until
+// earlier packets of the buckets have been processed and, in a move, the bucket's part of the flow
+// table has arrived.
 //
 // Threads: a queue is used by one worker.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Memory: chooses the pages for DPDK's memory: huge pages if enough are free, otherwise ordinary
-// pages, which cause more cache and TLB misses but need no preparation.
+// Memory: chooses the pages for DPDK's memory. These are huge pages if enough are free, otherwise
+// ordinary pages, which cause more cache and TLB misses but need no preparation.
 //
 // Threads: one, before the workers exist.
 #pragma once

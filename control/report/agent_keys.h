@@ -35,11 +35,11 @@ struct weir_agent_keys {
 int weir_agent_crypto_start(void);
 
 // Reads a key file. The file must be a regular file, or a link to one, owned by root or by `user`.
-// Its mode must have no bit that 0640 lacks: other users must not have access, the group must not
-// have write access, and no user may have execute permission. Returns 0, -EPERM (owner, mode),
-// -EINVAL (contents, too long, or not a regular file), or the negative errno of open or read. On
-// failure one line is written to why, with the name of the file and the number of an invalid line,
-// and *ret is unchanged. `why` never contains a secret.
+// Its mode must have only bits of 0640: other users must not have access, the group must not have
+// write access, and no user may have execute permission. Returns 0, -EPERM (owner, mode), -EINVAL
+// (contents, too long, or not a regular file), or the negative errno of open or read. On failure
+// one line is written to why, with the name of the file and the number of an invalid line, and *ret
+// is unchanged. `why` never contains a secret.
 int weir_agent_keys_read(
 	const char *file, uid_t user, struct weir_agent_keys *ret, char *why, size_t why_bytes);
 

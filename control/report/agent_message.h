@@ -130,7 +130,7 @@ enum weir_agent_kind {
 		"order") \
 	X(STEAL, "steal", \
 		"a steal answer without a request in flight: late, a duplicate, or unsolicited") \
-	X(SHED, "shed", "a shed answer about no order in progress, or older than the last answer")
+	X(SHED, "shed", "a shed answer without an order in progress, or older than the last answer")
 
 enum weir_agent_refusal {
 #define X(name, text, meaning) WEIR_AGENT_REFUSAL_##name,
@@ -148,8 +148,8 @@ const char *weir_agent_refusal_meaning(enum weir_agent_refusal refusal);
 // each bind. FAMILY are the fields of WEIR_AGENT_TCP_FAMILY_FIELDS.
 #define WEIR_AGENT_PROBE_FIELDS(X) \
 	X(U64, balancer, \
-		"ID of the sending balancer, not 0; random for each local address of a " \
-		"`weir-control` process") \
+		"ID of the sending balancer, not 0; random for each `weir-control` process and " \
+		"each address of an agent") \
 	X(U64, sequence, "increases by one with each probe to this agent") \
 	X(BYTES, challenge, "random; returned in the answer") \
 	X(U64, agent, "ID of the agent process that sent the serial in `acknowledged`, 0 = none") \
@@ -430,8 +430,8 @@ struct weir_agent_shed_answer {
 
 // Writes a datagram that is authenticated with a key. The caller must keep the fields in their
 // ranges, because weir_agent_*_decode refuses other values. `why` and `service` are sent up to the
-// first NUL, at most 31 bytes; of port_words and binds, only the first port_word_count or
-// bind_count elements are sent.
+// first NUL, at most 31 bytes; only the first port_word_count elements of port_words and the first
+// bind_count elements of binds are sent.
 void weir_agent_probe_encode(const struct weir_agent_probe *probe, const struct weir_agent_key *key,
 	uint8_t to[WEIR_AGENT_MESSAGE_BYTES]);
 void weir_agent_answer_encode(const struct weir_agent_answer *answer,

@@ -18,6 +18,6 @@
 void weir_cpu_model_set(char ret[static WEIR_CPU_MODEL_BYTES], const char *name);
 
 // Returns the number of a name: the 32-bit FNV-1a hash (http://www.isthe.com/chongo/tech/comp/fnv/)
-// of the text that weir_cpu_model_set makes of the name, folded to 24 bits. If this hash is 0,
+// of the text that weir_cpu_model_set makes from the name, folded to 24 bits. If this hash is 0,
 // returns 1. Returns 0 only if the text is "".
 uint32_t weir_cpu_model_number(const char *name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Kept VIPs: the VIPs of removed services whose flows continue after the deadline of the drain.
-// Until the deadline, the published service table contains these VIPs. After the deadline, they
-// are only stored here, in the memory of this process.
+// Until the deadline, the published service table contains these VIPs. After the deadline, they are
+// stored only here, in the memory of this process.
 #include <stdlib.h>
 
 #include "state.h"

@@ -321,7 +321,7 @@ bool weir_tables_is_stale(const struct weir_tables *tables);
 // if nothing has changed.
 bool weir_tables_takeover(struct weir_tables *tables, uint16_t *ret_service);
 
-// Work done. A failed weir_tables_apply does not count in `backends`.
+// The work done so far. `backends` excludes the work of a failed weir_tables_apply.
 struct weir_tables_work {
 	uint64_t backends; // number of backends examined since the last bind to a new segment
 	// Number of slots of built selections since the tables were opened. Of several subsets,
@@ -503,10 +503,10 @@ struct weir_former_flows weir_tables_former_flows(
 	const struct weir_tables *tables, uint16_t service);
 
 // Returns the number of a backend's parts in the published selection; 0 = it gets no new flows. A
-// part is a slot (maglev), a stride (weighted-round-robin), or a unit of weight (least-loaded:
-// shares of active flows; time-weighted and interleaved: shares of time, or of flows with rounds of
-// one flow). With other policies each backend has 1 part. Except for slots, the parts are scaled if
-// a backend of the service is in slow start, or if there are several subsets.
+// part is a slot (maglev), a stride (weighted-round-robin), or a unit that is derived from the
+// weight (least-loaded, and the time-weighted and interleaved policies). With other policies each
+// backend has 1 part. Except for slots, the parts are scaled if a backend of the service is in slow
+// start, or if there are several subsets.
 uint64_t weir_tables_backend_parts(const struct weir_tables *tables, uint16_t backend);
 
 struct weir_subset_part {

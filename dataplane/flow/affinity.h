@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Affinity: stores the backend of each source of a service, so that new flows of the source go to
-// the same backend. A source is a client address, or a prefix. One table for all workers.
+// the same backend. A source is a client address, or a prefix. All workers use one table.
 //
 // The table has buckets of WEIR_AFFINITY_WAYS entries, one cache line each. The hash of a source
 // selects the bucket. An entry is one word, which workers read and replace with atomic instructions
@@ -13,8 +13,8 @@
 // free, expired or unproven entry, never a proven entry that has not expired, so that forged
 // sources cannot displace the sources of TCP clients. Replies of backends do not pass through the
 // balancer, so an attacker who sends two packets with a forged source also makes the entry of the
-// source proven. The table may be full of such entries; then no further sources get entries until
-// entries expire.
+// source proven. If the table is full of such entries, no further sources get entries until entries
+// expire.
 //
 // Threads: any number of workers, at the same time.
 #pragma once

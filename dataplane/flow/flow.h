@@ -36,8 +36,8 @@ enum weir_flow_end {
 	WEIR_FLOW_END_REFUSED,
 	// No packet arrived for the timeout of the flow's state, or a SYN replaced a joined flow.
 	WEIR_FLOW_END_TIMED_OUT,
-	// A flow with another key has replaced the flow, the flow was moved, has no service or
-	// backend any more, or an operator has deleted the flow.
+	// A flow with another key has replaced the flow, the flow was moved, the flow no longer has
+	// a service or a backend, or an operator has deleted the flow.
 	WEIR_FLOW_END_EVICTED,
 };
 
@@ -72,8 +72,8 @@ struct weir_flow_listener {
 	// A half-open flow has become established or young: a packet other than a SYN, or a second
 	// datagram, has arrived. Not called for a flow that began as established, or that this
 	// packet finishes. answered: the flow was in phase SYN seen; the packet then shows that the
-	// backend has answered the SYN. False for a flow in phase WAITING: the timeout of a WAITING
-	// flow does not count as unanswered either.
+	// backend has answered the SYN. False for a flow in phase WAITING, because the timeout of a
+	// WAITING flow is not reported as UNANSWERED either.
 	void (*established)(void *context, uint16_t backend, bool answered);
 	// A FIN or RST has finished the flow, which was open. Called before `ended`. Called again
 	// for the same flow only after `resumed`. service_ns: for a flow that completed, the time

@@ -21,8 +21,8 @@ void weir_flow_refresh_stamps(struct weir_flow_table *table, uint64_t now_ns) {
 	// called for this change.
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_YOUNG] = stamp[WEIR_PHASE_ESTABLISHED];
 	table->stamps.word[WEIR_FLOW_EVENT_DATA][WEIR_PHASE_CLOSING] = stamp[WEIR_PHASE_CLOSING];
-	// During a recheck the stamp is 0: datagrams take the slow lookup, which checks the flow's
-	// service.
+	// During a recheck the stamp is 0: datagrams take the slow lookup, whose caller checks the
+	// flow's service.
 	table->stamps.word[WEIR_FLOW_EVENT_DATAGRAM][WEIR_PHASE_UDP] =
 		table->rechecking ? 0 : stamp[WEIR_PHASE_UDP];
 	table->now.timeout_ticks[WEIR_PHASE_RESET] =

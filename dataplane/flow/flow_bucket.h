@@ -3,24 +3,24 @@
 // Flow buckets: the memory layout of the flow table, and the fast path of a lookup, inlined into
 // the pipeline. flow_table.h lists the other parts.
 //
-// Layout. A bucket is the memory that one lookup reads: one cache line with four IPv4 flows or two
-// IPv6 flows. The keys of a bucket are adjacent, so that one vector comparison covers all of its
-// flows; IPv6 destinations are stored separately (flow_destinations.h). The hash of a flow gives
-// two buckets. A new flow goes into its primary bucket if this bucket has room, otherwise into its
+// Layout. A bucket is one cache line with four IPv4 flows or two IPv6 flows. The keys of a bucket
+// are stored field by field, so that one vector instruction can compare a field of several flows;
+// IPv6 destinations are stored separately (flow_destinations.h). The hash of a flow gives two
+// buckets. A new flow goes into its primary bucket if this bucket has room, otherwise into its
 // secondary bucket. A later insertion may move the flow to its other bucket (bucketized cuckoo
 // hashing, Erlingsson et al. 2006).
 //
-// Word. Except for its start time, all other data of a flow is in one word: state, time of the last
-// packet, backend. For most packets the new word consists of the old word's backend and a stamp. A
-// stamp depends only on the event, the state and the time. Therefore all stamps are computed in
-// advance, about once per millisecond.
+// Word. Apart from its key and its start time, all data of a flow is in one word: state, time of
+// the last packet, backend. For most packets the new word consists of the old word's backend and a
+// stamp. A stamp depends only on the event, the state and the time. Therefore all stamps are
+// computed in advance, about once per millisecond.
 //
 // A time has 12 bits and counts ticks, whose length depends on the state. Times wrap after at least
 // two timeouts of the state and at least WEIR_FLOW_WRAP_NS_MIN. The sweep ends flows long before
 // that.
 //
 // The two buckets of a flow depend on its hash, which all instances share and attackers may know,
-// and on a secret of the table: an attacker cannot direct many flows to one bucket.
+// and on a secret of the table. Therefore an attacker cannot direct many flows to one bucket.
 //
 // Parts. The memory of a table is private, or shared by the tables of all workers (flow_memory.h).
 // Shared memory consists of WEIR_FLOW_PARTS parts, each owned by one table at a time. Both buckets
@@ -181,7 +181,8 @@ struct weir_flow_table {
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;
 	// Timeouts of flows in phase RESET: reset_ticks is the timeout of established flows;
-	// reset_ticks_short applies while the table fills up.
+	// reset_ticks_short applies while more than three quarters of the flows of a family are in
+	// use.
 	uint32_t reset_ticks, reset_ticks_short;
 	uint64_t stamped; // time of stamps and now, in units of 2^WEIR_FLOW_STAMP_SHIFT ns
 	uint64_t swept_ns;
@@ -469,7 +470,7 @@ static inline bool weir_flow_refresh(const struct weir_flow_table *table, uint32
 // without options, or IPv6 without extension headers), followed by TCP or UDP.
 //
 // The protocol is not compared. If a TCP flow and a UDP flow have equal addresses and ports, the
-// word may be that of the wrong flow. weir_flow_refresh then returns false, and weir_flow_lookup
+// word may belong to the wrong flow. weir_flow_refresh then returns false, and weir_flow_lookup
 // finds the right flow.
 static inline uint32_t *weir_flow_find4(struct weir_flow_bucket4 *bucket, const uint8_t *ip) {
 	weir_flow_tuple4 tuple;

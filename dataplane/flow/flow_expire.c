@@ -177,7 +177,7 @@ bool weir_flow_sweep(struct weir_flow_table *table, uint64_t now_ns) {
 	uint64_t elapsed_ns = now_ns - table->swept_ns;
 	bool more;
 
-	// At the first call or after a very long iteration, sweep only for one second.
+	// At the first call, or after a very long iteration, sweep as if one second had passed.
 	if (unlikely(elapsed_ns > 1000000000ull)) {
 		elapsed_ns = 1000000000ull;
 	}

@@ -51,9 +51,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	// The user of the table has chosen the part of the flow, so the part cannot be computed
-	// from the key. The bucket determines the part, because both buckets of a flow are in the
-	// same part.
+	// The caller has chosen the part of the flow, so the part cannot be computed from the key.
+	// The bucket determines the part, because both buckets of a flow are in the same part.
 	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));
@@ -441,8 +440,8 @@ static __rte_always_inline void key_store(struct weir_flow_table *table, bool ip
 	}
 }
 
-// Remove an expired entry with this key that was not swept yet. The fast lookup could find the
-// expired entry instead of the new entry.
+// Remove an expired entry with this key that was not swept yet. Otherwise the fast lookup could
+// find the expired entry instead of the new entry.
 static __rte_always_inline void expire_same_key(struct weir_flow_table *table, bool ipv6,
 	const struct weir_flow_key *key, const uint32_t buckets[2], uint64_t now_ns) {
 	for (unsigned int i = 0; i < 2; i++) {

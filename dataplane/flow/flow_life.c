@@ -293,8 +293,8 @@ void weir_flow_restart(struct weir_flow_table *table, weir_flow_ref flow,
 	unsigned int former = weir_flow_phase_of(*place.word);
 
 	weir_flow_stamp(table, start->now_ns);
-	// A new flow replaces the old flow, because the client reuses its port. The reported end
-	// depends on the state of the old flow.
+	// COMPLETED: a new flow replaces the old flow, because the client reuses its port. The
+	// reported end then depends on the state of the old flow.
 	if (end == WEIR_FLOW_END_COMPLETED) {
 		end = weir_flow_expiry_end(former);
 	}

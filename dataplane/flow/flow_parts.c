@@ -156,7 +156,8 @@ static uint64_t part_end(const struct weir_flow_table *table) {
 static void pack_destination(struct weir_flow_table *table, struct weir_flow_parcel *parcel,
 	const struct spot *spot, unsigned int slot) {
 	uint16_t *number = &weir_flow_bucket6_at(table, spot->bucket)->destination[slot];
-	// This cannot fail: the parcel has room for one destination per flow of the part.
+	// This cannot fail: the parcel has room for a destination per flow of the part, or for all
+	// destinations that the table can have.
 	int packed = weir_flow_destinations_take(
 		&parcel->destinations, table->destinations.address[*number]);
 
@@ -213,7 +214,8 @@ bool weir_flow_release(
 	if (parcel->next < part_end(table)) {
 		return false;
 	}
-	// Subtract the part's capacity last, because until then the table must not count as full.
+	// Subtract the part's capacity last, so that the table does not count as full before all
+	// flows of the part are subtracted.
 	table->owned.count--;
 	resize_all(table);
 	parcel->state = WEIR_FLOW_PARCEL_RELEASED;

@@ -99,9 +99,9 @@ bool weir_flow_release(
 // Adopts a released part, at most WEIR_FLOW_SLICE buckets per call. Returns true when done.
 //
 // Before the first call, the caller must add the flows of the parcel to the counts of the listener.
-// The reason: adopt reports to the listener each flow that has expired, each flow that does not
-// belong to its service any more (weir_flow_bucket_recheck), and each flow that is evicted because
-// the table has no room for its destination (WEIR_FLOW_DESTINATIONS_MAX). The tallies of the parcel
-// do not change.
+// The reason: adopt reports to the listener each flow that has expired, each flow that no longer
+// belongs to its service (weir_flow_bucket_recheck), and each flow that is evicted because the
+// table has no room for its destination (WEIR_FLOW_DESTINATIONS_MAX). The tallies of the parcel do
+// not change.
 bool weir_flow_adopt(
 	struct weir_flow_table *table, struct weir_flow_parcel *parcel, uint64_t now_ns);

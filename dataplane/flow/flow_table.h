@@ -28,8 +28,8 @@
 //      In a full table or full buckets, an insertion may also evict the longest idle flow of its
 //      buckets: first an ended flow or a flow in phase WAITING, then a young flow, then a UDP flow,
 //      then an established flow. An insertion never evicts an established, closing, reset or UDP
-//      flow with a packet within WEIR_FLOW_IN_USE_MS. After WEIR_FLOW_IDLE_SEARCHES failed searches
-//      for idle flows, no search is made until the next millisecond.
+//      flow that had a packet in the last WEIR_FLOW_IN_USE_MS. After WEIR_FLOW_IDLE_SEARCHES failed
+//      searches for idle flows, no search is made until the next millisecond.
 //      The slot of an expired flow becomes free at the latest when the sweep reaches the flow (F6).
 //   F4 No insertion makes the half-open flows of a family (phases SYN seen, joined, moved, UDP
 //      seen) more than half_open_percent of the family's capacity.

@@ -73,7 +73,7 @@ bool weir_burst_may_reply(struct weir_burst *b, unsigned int i, struct weir_icmp
 	if (weir_burst_vip_source(b, i)) {
 		return false;
 	}
-	// The group bits of the destination and source MAC addresses (multicast or broadcast).
+	// Check the group bit (multicast or broadcast) of the destination and source MAC addresses.
 	if (((frame[0] | frame[6]) & 1) != 0) {
 		weir_burst_drop(b, d, WEIR_DROP_GROUP_MAC);
 		return false;
@@ -102,7 +102,7 @@ static void copy_prefix(uint8_t to[16], const uint8_t *from, unsigned int bits) 
 	}
 }
 
-// Neither ports nor protocol are hashed: TCP and UDP flows of a client get the same backend.
+// Ports and protocol are not hashed, so TCP and UDP flows of a client get the same backend.
 uint64_t weir_burst_fields_hash(const struct weir_pipeline *pipeline,
 	const struct weir_policy_settings *settings, const struct weir_flow_key *key) {
 	static const uint8_t none[16];

@@ -189,8 +189,8 @@ static inline bool weir_burst_by_datagram(const struct weir_pipeline *pipeline, 
 }
 
 // Returns whether a flow belongs to the service of its backend. False for a UDP flow if its address
-// and port were assigned to another service or to none, if the service has no UDP flows any more,
-// or if the backend was removed. False for a TCP flow if its bind was removed and the drain of the
+// and port were assigned to another service or to none, if the service no longer has UDP flows, or
+// if the backend was removed. False for a TCP flow if its bind was removed and the drain of the
 // bind has ended. Before any service is published, returns true for all flows.
 static inline bool weir_burst_belongs(const struct weir_pipeline *pipeline,
 	const struct weir_services_view *services, const struct weir_flow_key *key,

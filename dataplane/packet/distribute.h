@@ -11,8 +11,8 @@
 struct rte_mbuf;
 struct weir_pipeline;
 
-// Returns the hash from which weir_pipeline_distribute computes the part of a packet if parts do
-// not come from RSS hashes; without a fragment table. Never fails: a packet without a flow gets 0.
+// Returns the hash from which weir_pipeline_distribute computes the part of a packet, if parts do
+// not come from RSS hashes. Uses no fragment table. Never fails: a packet without a flow gets 0.
 // ICMP errors get the hash of the flow in the quoted packet. Headers that continue in other
 // segments are copied into the first segment.
 uint64_t weir_pipeline_distribution_hash(struct rte_mbuf *pkt, uint64_t hash_seed);

@@ -69,7 +69,7 @@ static inline struct weir_row_head weir_encap_read(const struct weir_backend_row
 	return head;
 }
 
-// Returns the backend's limit of active flows; UINT32_MAX = none.
+// Returns the backend's limit of active flows; 0 = the backend is at its limit, UINT32_MAX = none.
 static inline uint32_t weir_encap_own_limit(const struct weir_row_head *head) {
 	if ((head->flags & WEIR_BACKEND_AT_LIMIT) != 0) {
 		return 0;
@@ -156,8 +156,8 @@ static inline void weir_encap_ipv6(
 					(uint32_t)WEIR_OUTER_TTL << 24);
 }
 
-// Fills in the fields at inner_at and udp_at of a valid row whose inner_at is not 0. inner: the
-// packet; family, hash and ip_bytes: properties of the packet.
+// Fills in the header fields at inner_at and udp_at. head: head of a valid row, whose inner_at is
+// not 0. inner: the packet; family, hash and ip_bytes: properties of the packet.
 static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *head,
 	unsigned int family, uint64_t hash, uint32_t ip_bytes) {
 	weir_store16(inner - head->inner_at, family == 4 ? head->inner4 : head->inner6);
@@ -175,8 +175,8 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 #define WEIR_PADDING_BYTES_MAX 32u // more than the padding of a frame with an IP header
 
 // Pads a frame with an IP packet to the minimum Ethernet length if it is in one segment and the
-// buffer has room, because not every NIC pads frames. If there is room, also zeroes bytes behind
-// the frame, because a constant number of bytes needs no call of memset.
+// buffer has room, because not every NIC pads frames. If there is room, zeroes a constant number of
+// bytes, also behind the frame, because this needs no call of memset.
 static inline void weir_encap_pad(struct rte_mbuf *m) {
 	uint32_t bytes = WEIR_FRAME_BYTES_MIN - RTE_MIN(m->pkt_len, WEIR_FRAME_BYTES_MIN);
 	uint32_t room = rte_pktmbuf_tailroom(m);

@@ -45,7 +45,7 @@ static void put(struct weir_listed_flow *to, const struct weir_flow_walked *met)
 	*to = flow;
 }
 
-// List, or end, the matching flows of a line. Returns the number of flows in the line.
+// Lists the matching flows of a line, or ends them. Returns the number of flows in the line.
 static uint32_t take_line(
 	struct weir_pipeline *pipeline, struct weir_message *message, uint32_t line) {
 	struct weir_flow_walked met[WEIR_FLOW_WALK_LINE];

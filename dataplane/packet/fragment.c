@@ -128,8 +128,8 @@ static void note_first(
 	struct weir_fragment_entry *entry;
 	int r;
 
-	// The distributor passes the fragment to the owner of its flow. No other worker may insert
-	// the flow.
+	// The distributor passes fragments to the owner of their flow. A worker that is not the
+	// owner must not insert the flow.
 	if (unlikely(!weir_flow_owns_key(
 		    b->pipeline->flows, &d->key, weir_burst_table_hash(b, d, i)))) {
 		suspect(d, WEIR_DROP_FRAGMENT_OVERLAP);
