@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The list of metric families: names, types, units, labels and help texts. For each family, `key`
-// names the member of the reply to metrics.show that contains its values. The table in
+// names the member of a row of its scope that contains its values. The table in
 // docs/reference/metrics.md is generated from this list.
 //
 // Threads: any; constant.
@@ -12,8 +12,7 @@
 #include "text.h"
 
 // A scope is METRICS or a part of the reply to metrics.show. A family has one series for each row
-// of its scope, or several series for each row if its kind is STATE, MAP or BUCKETS. X(NAME,
-// "labels")
+// of its scope; with kind STATE, MAP or BUCKETS, it has several. X(NAME, "labels")
 #define WEIR_FAMILY_SCOPES(X) \
 	X(METRICS, "") /* weir-metrics itself */ \
 	X(CONTROL, "") /* control */ \

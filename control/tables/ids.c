@@ -74,7 +74,7 @@ int weir_state_clone(const struct weir_state *state, struct weir_state **ret) {
 		state->touched_service_count * sizeof(*state->touched_services));
 	memcpy(arrays.touched_backends, state->touched_backends,
 		state->touched_backend_count * sizeof(*state->touched_backends));
-	// Copy the entries of all touched ids, also of ids that are not below service_ids or
+	// Copy the entries of all touched ids, even if the ids are not below service_ids or
 	// backend_ids. Their flag `touched` shows that they are already in the list, so no id is
 	// added twice.
 	for (uint32_t i = 0; i < state->touched_service_count; i++) {

@@ -441,8 +441,8 @@ struct weir_service_state {
 	// ejected, and with a weight above 0, regardless of panic mode.
 	uint32_t backends, eligible;
 	uint32_t backups, backups_eligible; // numbers of backups among `backends` and `eligible`
-	// Number of backends that may get new flows, because of panic mode or as backups too, and
-	// whose next hop is resolved.
+	// Number of backends that may get new flows, also in panic mode or as backups, and whose
+	// next hop is resolved.
 	uint32_t resolved;
 	// Slots of all published subsets; 0 = the policy does not use slots, or nothing is
 	// published.
