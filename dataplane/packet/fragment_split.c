@@ -21,7 +21,8 @@ bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descripto
 	return d->key.family == 4 && (weir_load16(ip + 6) & RTE_BE16(IPV4_DF)) == 0;
 }
 
-// Write the header of all pieces except the first. Returns the length of the header.
+// Write to `to` the IP header of all pieces except the first: without the options that must not be
+// copied. Returns the length of the header.
 static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *to) {
 	uint32_t bytes = WEIR_IPV4_BYTES, at = WEIR_IPV4_BYTES;
 
@@ -56,8 +57,8 @@ static void finish_header(uint8_t *ip, uint32_t header_bytes, uint32_t data, uin
 	weir_store16(ip + 10, (uint16_t)~rte_raw_cksum(ip, header_bytes));
 }
 
-// Copy bytes [offset, offset + bytes) of the packet. A packet in one segment is read from the
-// buffer, which can hold more than data_len (weir-pcap with a truncated frame).
+// Copy bytes [offset, offset + bytes) of the packet. In a packet of one segment, bytes after
+// data_len are also copied: weir-pcap puts zeros there for the missing bytes of a truncated frame.
 static void copy_data(const struct rte_mbuf *m, uint32_t offset, uint32_t bytes, uint8_t *to) {
 	const void *from = m->nb_segs == 1 ? rte_pktmbuf_mtod_offset(m, const void *, offset)
 					   : rte_pktmbuf_read(m, offset, bytes, to);

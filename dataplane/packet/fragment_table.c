@@ -58,7 +58,7 @@ void weir_fragment_table_free(struct weir_fragment_table *table) {
 // --- lookup -------------------------------------------------------------------------------
 
 // Returns the protocol for IPv4, where it is part of the identity of a datagram (RFC 791). Returns
-// 0 for IPv6, where only the first fragment contains the protocol (RFC 8200, 4.5).
+// 0 for IPv6, where fragments of a datagram can have different Next Header fields (RFC 8200, 4.5).
 static uint8_t protocol_of(const struct weir_flow_key *key) {
 	return (key->family & 0x0f) == 6 ? 0 : key->protocol;
 }
@@ -112,7 +112,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 	return find(table, bucket_of(table, key, id), key, id, milliseconds(now_ns));
 }
 
-// Returns the entry of a bucket that a new datagram will replace.
+// Returns the entry that a new datagram replaces in its bucket.
 static struct weir_fragment_entry *victim(const struct weir_fragment_table *table,
 	struct weir_fragment_entry *bucket, uint32_t now_ms) {
 	struct weir_fragment_entry *oldest = bucket;
@@ -193,7 +193,7 @@ int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fra
 	while (i < count && entry->seen[i].to <= part->from) {
 		i++;
 	}
-	// Range i is the first range that ends after the start of the part.
+	// If i < count, range i is the first range that ends after the start of the part.
 	if (i < count && entry->seen[i].from < part->to) {
 		return entry->seen[i].from <= part->from && entry->seen[i].to >= part->to
 			       ? -EALREADY

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports: an entry
-// stores the verdict of the first fragment, which also applies to later fragments. Weir does not
-// reassemble datagrams.
+// Fragment table: datagrams that arrive in fragments. Only the first fragment has ports. Therefore
+// an entry stores the verdict of the first fragment, and later fragments get the same verdict. Weir
+// does not reassemble datagrams.
 //
 // The table is bounded: each key belongs to one bucket of four entries. A new datagram replaces a
 // complete or expired datagram of its bucket or, if there is none, the oldest datagram. An entry
@@ -63,9 +63,9 @@ int weir_fragment_table_create(uint32_t entries, uint32_t timeout_ms, uint64_t s
 void weir_fragment_table_free(struct weir_fragment_table *table); // NULL is allowed
 uint64_t weir_fragment_table_bytes(uint32_t entries);
 
-// Find the entry of a datagram by addresses and family of the key, the protocol (IPv4 only), and
-// identification. Returns NULL if the first fragment has not arrived, or if the entry has expired
-// or was replaced. The entry is valid until the next call to weir_fragment_enter.
+// Find the entry of a datagram by the addresses, family and (IPv4 only) protocol of the key, and by
+// the identification. Returns NULL if the first fragment has not arrived, or if the entry has
+// expired or was replaced. The entry is valid until the next call to weir_fragment_enter.
 struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 // Find or make the entry for a first fragment. Makes a new entry, with the ports of the key, if no
@@ -74,7 +74,7 @@ struct weir_fragment_entry *weir_fragment_find(struct weir_fragment_table *table
 struct weir_fragment_entry *weir_fragment_enter(struct weir_fragment_table *table,
 	const struct weir_flow_key *key, uint32_t id, uint64_t now_ns);
 
-// Marks a part as seen. Returns 0, -EALREADY (the part was already seen), -ENOSPC (too many holes;
-// not marked) or -EBADMSG. -EBADMSG: the part partly overlaps other parts, or contradicts the end
-// of the datagram; from now on, all fragments of the datagram are dropped.
+// Marks a part as seen. Returns 0, -EALREADY (the whole part was already seen), -ENOSPC (too many
+// holes; not marked) or -EBADMSG. -EBADMSG: only some of the part was already seen, or the part
+// contradicts the end of the datagram; from now on, all fragments of the datagram are dropped.
 int weir_fragment_cover(struct weir_fragment_entry *entry, const struct weir_fragment_part *part);

@@ -274,7 +274,7 @@ struct error {
 	uint16_t mtu;
 };
 
-// Write to `ip` the headers that precede the quoted packet.
+// Write the IPv4 and ICMP headers of an error at ip, in front of the quoted packet.
 static void error_ipv4(
 	uint8_t *ip, const uint8_t *quoted, uint32_t quoted_bytes, const struct error *error) {
 	uint8_t *icmp = ip + WEIR_IPV4_BYTES;

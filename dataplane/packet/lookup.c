@@ -20,8 +20,7 @@ static enum weir_flow_event event_of(const struct weir_burst *b, unsigned int i)
 }
 
 // End a UDP flow that no longer belongs to the service of its backend (weir_burst_belongs). The
-// packet then begins a flow of another service, or is handled as a packet to a closed port. Returns
-// true if the flow was ended.
+// packet is then handled like a packet without a flow. Returns true if the flow was ended.
 static __rte_noinline bool end_stray(
 	struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	struct weir_flow_table *flows = b->pipeline->flows;
@@ -54,7 +53,7 @@ bool weir_lookup_slow(struct weir_burst *b, unsigned int i, weir_flow_ref *ret_f
 		flow = -ENOENT;
 	}
 	*ret_flow = flow;
-	// Either the flow has no live entry, or its entry has ended and will be restarted.
+	// The flow is not in the table, or it has ended and the packet restarts it.
 	if (flow < 0 || advance(b, i, flow)) {
 		return false;
 	}

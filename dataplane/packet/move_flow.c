@@ -48,8 +48,8 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 }
 
 // Chooses another backend with the policy, for a flow that must leave its backend. Returns the
-// headers of the new backend, or NULL if no backend can be chosen. The selection may be older than
-// the rows, and may contain backends that are down.
+// headers of the new backend, or NULL if the policy chooses no backend or a closed backend: the
+// selection can be older than the rows.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
 	uint16_t service = weir_burst_existing_service(b, &d->key);
 	const struct weir_outer *outer;
@@ -79,7 +79,7 @@ static bool must_move(const struct weir_burst *b, weir_flow_ref flow, uint32_t f
 	       (state != WEIR_FLOW_ESTABLISHED && state != WEIR_FLOW_YOUNG);
 }
 
-// Returns whether the backend is at its limit, and the service rejects new flows at the limit.
+// Returns whether the backend is at its limit and the service rejects new flows at the limit.
 static bool may_reject(const struct weir_pipeline *pipeline, uint16_t service, uint16_t backend) {
 	const struct weir_policy_client *client = &pipeline->clients[service];
 
@@ -111,8 +111,8 @@ static bool is_group_frame(const struct rte_mbuf *m) {
 	return ((frame[0] | frame[6]) & 1) != 0;
 }
 
-// Replies with a challenge ACK to a SYN of an established flow whose backend is draining. If the
-// SYN were forwarded, a backend without state of the old connection would accept it as a new
+// Replies with a challenge ACK to a SYN of an established flow whose backend accepts no new flows.
+// If the SYN were forwarded, a backend without state of the old connection would accept it as a new
 // connection.
 //
 // If the client has really sent the SYN, it replies to the challenge with an RST, which ends the

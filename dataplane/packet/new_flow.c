@@ -10,9 +10,9 @@
 #include "probes.h"
 #include "source.h"
 
-// Maximum age of the end of a flow in the sample of the flow. This is longer than the longest
-// recording of weir-control (10 minutes), and shorter than the period of weir_sample.end (73
-// minutes).
+// Maximum age of the end of a flow when its sample is written; an older end is recorded with this
+// age. It is longer than the longest recording of weir-control (10 minutes), and shorter than the
+// period of weir_sample.end (73 minutes).
 #define SAMPLE_AGE_MAX_NS (UINT64_C(1000) * 1000000000)
 
 // --- begin and end --------------------------------------------------------------------------
@@ -104,8 +104,9 @@ void weir_new_flow_started(struct weir_pipeline *pipeline, uint16_t backend, uin
 		pipeline, client_of(pipeline, service), backend, service, event, half_open, now_ns);
 }
 
-// If weir-control does not read samples in time, samples are lost: the worker never waits.
-// idle_ns: time since the last packet of the flow; 0 if a packet of this burst ends the flow.
+// Writes the sample of a flow to the ring for weir-control. If the ring is full, the sample is
+// lost, because the worker never waits. idle_ns: time since the last packet of the flow; 0 if a
+// packet of this burst ends the flow.
 static __rte_noinline void sample(
 	struct weir_pipeline *pipeline, uint16_t backend, uint64_t service_ns, uint64_t idle_ns) {
 	const struct weir_segment *segment = pipeline->segment;
@@ -210,8 +211,8 @@ static void flow_ended(void *context, uint16_t backend, enum weir_flow_end end, 
 
 	weir_counter_add(&of_backend->active_flows, (uint64_t)-1);
 	weir_counter_add(&of_service->active_flows, (uint64_t)-1);
-	// Evictions are not counted per backend. Evictions are frequent: in a flood every SYN
-	// evicts a flow.
+	// Evictions are not counted per backend or service, because they are frequent: in a flood
+	// every SYN evicts a flow.
 	if (end != WEIR_FLOW_END_EVICTED) {
 		pipeline->pending.flow_expired += end == WEIR_FLOW_END_TIMED_OUT;
 		count_end(of_backend, end);
@@ -240,13 +241,14 @@ struct weir_flow_listener weir_new_flow_listener(struct weir_pipeline *pipeline)
 
 // --- choice ---------------------------------------------------------------------------------
 
-// Data of one service for its new flows. New flows of one service usually arrive together.
+// Data of one service, kept for the next new flow, because new flows of one service usually arrive
+// together.
 struct new_flows {
 	const struct weir_selection_view *view;
 	struct weir_policy_client *client;
 	uint16_t service;
 	bool by_datagram; // UDP datagrams of the service begin no flows
-	// The same for all flows, except `buckets`, which is set for each flow.
+	// now_ns and measured are the same for all flows; other fields are set for each flow.
 	struct weir_flow_start start;
 };
 
@@ -283,8 +285,8 @@ static void count_spilled(struct weir_pipeline *pipeline, uint16_t service, uint
 	weir_counter_add(&weir_burst_backend_counters(pipeline, backend)->spilled, 1);
 }
 
-// Handle a choice for which the policy skipped backends at their limit, or found no backend.
-// Returns false if it dropped the packet; the verdict then contains the reason.
+// Handle a choice other than WEIR_CHOSEN: all searched backends are at their limit, or there is no
+// backend. Returns false if the packet was dropped; its verdict then contains the reason.
 static __rte_noinline bool chosen_slow(
 	struct weir_burst *b, struct weir_descriptor *d, struct weir_chosen chosen) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -317,10 +319,10 @@ static struct weir_chosen fallback(const struct weir_pipeline *pipeline,
 
 // Chooses a backend for a service with affinity: the backend in the affinity entry of the source,
 // otherwise a backend of the policy or of the Maglev fallback, by the rules of `choose`. A backend
-// of the policy is stored if the source has no backend yet. A backend at its limit gets no new
-// flow, but the entry is kept. first: the packet is the first of its flow. family: family of the
-// flow to insert; 0 = no flow is inserted. *ret_known: the source had an entry with the returned
-// backend.
+// of the policy is stored if it is below its limit and the source has no backend yet. A stored
+// backend at its limit gets no new flow, but its entry is kept. first: the packet is the first of
+// its flow. family: family of the flow to insert; 0 = no flow is inserted. *ret_known: the source
+// had an entry with the returned backend.
 static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, uint16_t service,
 	const struct weir_selection_view *view, struct weir_policy_client *client, uint64_t source,
 	bool first, uint8_t family, bool *ret_known) {
@@ -344,11 +346,11 @@ static __rte_noinline struct weir_chosen choose_by_source(struct weir_burst *b, 
 	return chosen;
 }
 
-// Chooses a backend for the packet's flow; for a service with affinity, see choose_by_source. For
-// the first packet of a flow, the policy chooses; for any other packet, the Maglev fallback. While
-// the flow table is crowded, as in a SYN flood, the fallback also chooses for first packets. The
-// SYN and the ACK of a flow then go to the same backend, even if the entry of the flow is evicted
-// between them.
+// Chooses a backend for the packet's flow; for a service with affinity, see choose_by_source. The
+// policy chooses for the first packet of a flow, and the Maglev fallback chooses for any other
+// packet. While the flow table is crowded, as in a SYN flood, the fallback also chooses for first
+// packets. The SYN and the ACK of a flow then go to the same backend, even if the entry of the flow
+// is evicted between them.
 //
 // entered: the flow is inserted into the flow table, if the table has room; a constant.
 //
@@ -442,9 +444,9 @@ static bool may_join(const struct weir_burst *b, unsigned int i) {
 	return d->event == WEIR_FLOW_EVENT_DATA && (l4[13] & WEIR_TCP_SYN) == 0;
 }
 
-// The flow was not inserted, so its next packets probably find no entry either. Therefore the
-// packet goes to the backend to which they will go: the stored backend of the source, or the
-// backend of the Maglev fallback.
+// Call when a flow could not be inserted. Its next packets will probably not find an entry.
+// Therefore this packet gets the backend that the next packets will get: the stored backend of the
+// source, or the backend of the Maglev fallback.
 static enum weir_choice untracked(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	uint16_t backend = weir_source_fallback_of(b->pipeline, of->view, of->service, d);
@@ -522,9 +524,9 @@ void weir_new_flow_redirect(struct weir_burst *b, unsigned int i) {
 }
 
 // Choose a backend for a datagram of a service without UDP flows. Because no entry is needed, the
-// policy chooses even if the flow table is crowded. The counters of service and backend count the
-// datagram as a new flow, and no end. Returns false if the datagram was dropped; its verdict is
-// then set.
+// policy chooses even if the flow table is crowded. The counters of the service and the backend
+// count the datagram as a new flow, but count no end of this flow. Returns false if the datagram
+// was dropped; its verdict is then set.
 static __rte_noinline bool choose_for_datagram(
 	struct weir_burst *b, struct weir_descriptor *d, const struct new_flows *of) {
 	struct weir_pipeline *pipeline = b->pipeline;
@@ -563,7 +565,7 @@ static bool same_destination(const struct weir_flow_key *a, const struct weir_fl
 	       a->protocol == b->protocol;
 }
 
-// Find the services of the new flows. New flows of one service usually arrive together.
+// Find the services of the new flows. Consecutive packets to one destination need only one lookup.
 static void find_services(struct weir_burst *b) {
 	struct weir_descriptor *const descriptors = b->pipeline->descriptors;
 	const struct weir_selection_view *view = NULL;

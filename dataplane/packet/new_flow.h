@@ -9,8 +9,8 @@
 #include "burst.h"
 
 // Processes the packets in b->misses, from index `from` on: SYNs, packets whose flow is not in the
-// table, and later packets that need the slow lookup. Looks up each flow once more. If the flow is
-// not found, chooses a backend and inserts the flow. Stops after a SYN of a known flow.
+// table, and the packets after them that need the slow lookup. Looks up each flow once more. If the
+// flow is not found, chooses a backend and inserts the flow. Stops after a SYN of a known flow.
 //
 // *ret_known: the flow of this SYN; negative if there was no such SYN. Returns the index of the
 // first packet of b->misses that is not yet processed.
@@ -34,9 +34,9 @@ void weir_new_flow_follow_row(struct weir_pipeline *pipeline, uint16_t backend);
 // Publish this worker's number of half-open flows of a backend.
 void weir_new_flow_publish_half_open(const struct weir_pipeline *pipeline, uint16_t backend);
 
-// Returns the backend that is chosen for a flow that must leave its backend, as for a new flow, or
-// WEIR_BACKEND_NONE: the stored backend of the source (affinity), otherwise the backend of the
-// policy or, while the flow table is crowded, of the Maglev fallback.
+// Chooses a backend, as for a new flow, for a flow that must leave its backend: the stored backend
+// of the source (affinity), otherwise a backend of the policy or, while the flow table is crowded,
+// of the Maglev fallback. Returns WEIR_BACKEND_NONE if no backend can be chosen.
 uint16_t weir_new_flow_choose(
 	struct weir_burst *b, uint16_t service, const struct weir_descriptor *d);
 

@@ -54,10 +54,10 @@ _Static_assert(sizeof(struct weir_outer) == 128, "two cache lines");
 _Static_assert(offsetof(struct weir_outer, header_bytes) == 16,
 	"the copy must begin at a multiple of 16 bytes");
 
-// Fill the copy from a private copy of a row. Returns false, without a change, for a row that
-// weir_backend_row_build never creates, or a row with an invalid port or service. A backend that is
-// removed or down, whose next hop is not resolved, or whose MTU is not greater than the length of
-// the outer headers has inner_max 0.
+// Fill `outer` from a row, of which the caller has a private copy. Returns false, without a change,
+// for a row that weir_backend_row_build never creates, or a row with an invalid port or service. A
+// backend that is removed or down, whose next hop is not resolved, or whose MTU is not greater than
+// the length of the outer headers has inner_max 0.
 bool weir_outer_adopt(struct weir_outer *outer, const struct weir_backend_row *row,
 	uint16_t backend, uint32_t ports, uint32_t services);
 
@@ -156,7 +156,7 @@ static __rte_always_inline void weir_outer_write6_tail(
 	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
 }
 
-// Writes the headers of all kinds other than a single outer IP header.
+// Writes the headers of the kinds NONE, IPV4_TAIL and IPV6_TAIL.
 static __rte_always_inline void weir_outer_write_other(
 	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
 	if (outer->kind == WEIR_OUTER_NONE) {

@@ -156,7 +156,8 @@ bool weir_packet_capture_begin(struct weir_packet_capture *capture, struct rte_m
 		if (i + AHEAD < count) {
 			rte_prefetch0(rte_pktmbuf_mtod(pkts[i + AHEAD], const void *));
 		}
-		// Mark the descriptor as not written, because the fast path writes no descriptors.
+		// Mark the descriptor as not written. The mark stays if the packet takes the fast
+		// path.
 		descriptors[i].kind = UNDESCRIBED;
 		if (save(capture, pkts[i], in_port, &noted->record, &noted->flow,
 			    capture->data[i])) {

@@ -5,10 +5,9 @@
 // goes through these steps while a capture order is active:
 //   1. weir_packet_capture_begin        saves the first bytes of packets that may match
 //   2. weir_pipeline_process            processes the burst
-//   3. weir_packet_capture_note          copies the pipeline's results, which the next burst
+//   3. weir_packet_capture_note         copies the pipeline's results, which the next burst
 //                                       overwrites
-//   4. the caller delivers the packets  weir_packet_capture_undelivered for each packet that it
-//      cannot deliver
+//   4. weir_packet_capture_undelivered  for each packet that the caller cannot deliver
 //   5. weir_packet_capture_end          writes records
 // The worker that sets the final verdict of a packet writes at most one record. If the order
 // includes offers, each worker that offers the packet writes a record, too.

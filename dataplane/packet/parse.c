@@ -430,7 +430,7 @@ void weir_parse_slow(const struct rte_mbuf *m, uint64_t seed, struct weir_descri
 
 // --- fast path ------------------------------------------------------------------------------
 
-// Returns true if the UDP header and its length field fit the l4_bytes of the IP packet.
+// Returns true if the UDP length field is at least the length of a UDP header and at most l4_bytes.
 static __rte_always_inline bool udp_length_fits(const uint8_t *udp, uint32_t l4_bytes) {
 	uint32_t udp_bytes = rte_be_to_cpu_16(weir_load16(udp + 4));
 

@@ -50,7 +50,7 @@
 
 // Tables indexed by a byte of the packet. The tables are adjacent, so that one register holds their
 // address. An entry has the bit WEIR_PARSE_REFUSED if the fast path must not accept the packet.
-// Therefore one branch checks both the flags and the source.
+// Therefore one branch checks both the TCP flags and the source.
 #define WEIR_PARSE_REFUSED 0x80
 #define WEIR_TCP_INVALID 0xff
 struct weir_parse_tables {
@@ -95,9 +95,9 @@ void weir_parse_other_mac(const uint8_t *frame, struct weir_descriptor *d);
 // truncated). [worker]
 void weir_parse_gather(struct rte_mbuf *m);
 
-// weir_parse_ipv6_chain walks the IPv6 extension headers of a packet. ip: the IPv6 header; `bytes`
-// bytes, at least WEIR_IPV6_BYTES, may be read from there. Returns 0 and this result, or -EPROTO
-// (the chain is truncated, out of order or too long, or has two fragment headers).
+// weir_parse_ipv6_chain walks the IPv6 extension headers of a packet. ip: the IPv6 header. bytes:
+// number of bytes that may be read from there, at least WEIR_IPV6_BYTES. Returns 0 and this result,
+// or -EPROTO (the chain is truncated, out of order or too long, or has two fragment headers).
 struct weir_ipv6_chain {
 	// Protocol of the first header after the chain. In a later fragment, this is the Next
 	// Header field of the fragment header. It may be an extension header instead of the
@@ -164,7 +164,7 @@ static __rte_always_inline bool weir_parse_fast_head(
 #endif
 }
 
-// Fill the fields that all summaries have. family, protocol: constants.
+// Fill a summary, except first, hash, bucket and backend. family, protocol: constants.
 static __rte_always_inline void weir_parse_summarize(struct weir_summary *s, const uint8_t *ip,
 	uint32_t ip_bytes, uint32_t family, uint32_t protocol, uint32_t event) {
 	uint32_t outer = WEIR_OUTER_TTL | (family == 4 ? 4u : 41u) << 8;

@@ -78,8 +78,8 @@ static __rte_always_inline void prefetch_first(struct rte_mbuf **pkts, size_t pa
 
 // The loops below copy data of the pipeline to local variables if they need it several times.
 // Otherwise the compiler would load it again for each packet, because it must assume that a store
-// to a packet may change the pipeline. Instructions read data that is used once as a memory
-// operand, which needs no register. Each loop is a separate function, so that it can use all
+// to a packet may change the pipeline. Data that is used only once is read as a memory operand of
+// an instruction, which needs no register. Each loop is a separate function, so that it can use all
 // registers.
 
 // Parse a packet of the slow path. The packet gets a descriptor, and its bit in b->described is
@@ -321,8 +321,8 @@ static __rte_always_inline void look_up(struct weir_burst *b, const bool marked)
 		uint32_t backend;
 
 		// Most SYNs start flows. Both their buckets have been prefetched and are searched
-		// later. The event of a packet without a summary is also 0; therefore it takes the
-		// same branch.
+		// later. The event of a packet without a summary is also 0, so this packet takes
+		// the same branch.
 		_Static_assert(WEIR_FLOW_EVENT_SYN == 0,
 			"SYN must be 0, like the event of a packet without a summary");
 		if (unlikely(s->event == WEIR_FLOW_EVENT_SYN)) {
@@ -572,8 +572,8 @@ static void subtract(struct weir_share_counters *counters, uint32_t bytes) {
 	weir_counter_add(&counters->bytes, -RTE_MIN(counters->bytes, (uint64_t)bytes));
 }
 
-// Returns the bytes of a forwarded packet without the headers in front of it and, without an outer
-// IP header, without the padding behind it.
+// Returns the length of a forwarded packet without the headers that Weir has put in front of it.
+// Padding, which only a frame without an outer IP header can have, is not included.
 static uint32_t forwarded_bytes(const struct weir_row_head *head, const struct rte_mbuf *m) {
 	const uint8_t *ip = rte_pktmbuf_mtod_offset(m, const uint8_t *, head->header_bytes);
 	uint32_t bytes = m->pkt_len - RTE_MIN(m->pkt_len, (uint32_t)head->header_bytes);

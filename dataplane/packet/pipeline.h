@@ -11,9 +11,10 @@
 // no log, no system call (S1, docs/design/architecture.md), and no division.
 //
 // Counting: the pipeline counts every packet that it gets as received, and as exactly one of
-// forwarded, replied, to_kernel or dropped. For an offered packet the caller counts handed_over
-// instead. If the caller cannot deliver a packet, weir_pipeline_undelivered() counts the packet as
-// dropped instead. Therefore, after each call to weir_pipeline_maintain and for every worker,
+// forwarded, replied, to_kernel or dropped. For a packet with the verdict OFFER, the caller counts
+// handed_over instead. If the caller cannot deliver a packet, weir_pipeline_undelivered() counts
+// the packet as dropped instead. Therefore, after each call to weir_pipeline_maintain and for every
+// worker,
 //   rx_packets + fragments_made == forwarded + replied + to_kernel + dropped + handed_over
 //   dropped == sum of drops[]
 // The counts of a burst are only published by the next call to weir_pipeline_maintain, so that
@@ -40,10 +41,10 @@ struct weir_pipeline;
 void weir_pipeline_process(struct weir_pipeline *pipeline, struct rte_mbuf **pkts, uint16_t n,
 	uint8_t in_port, uint64_t now_ns, struct weir_verdict *verdicts);
 
-// Set the number of pipelines, including this pipeline, that can have the flow of a packet. 0 =
-// only this pipeline, which is the value after creation. Otherwise the pipeline returns
-// WEIR_ACTION_OFFER for some packets; the caller must pass such a packet to the next pipeline and
-// count it as handed over. [set-up]
+// Set the number of pipelines, including this pipeline, that can have the flow of a packet. 0, the
+// initial value, means only this pipeline. Otherwise the pipeline returns WEIR_ACTION_OFFER for
+// some packets; the caller must pass such a packet to the next pipeline and count it as handed
+// over. [set-up]
 void weir_pipeline_offer_to(struct weir_pipeline *pipeline, uint32_t workers);
 // Same as weir_pipeline_process, for packets that another worker has offered. All packets must have
 // the same weir_pipeline_offered_port, which is passed as in_port.
@@ -84,7 +85,7 @@ void weir_pipeline_settle(struct weir_pipeline *pipeline);
 // after the last burst.
 void weir_pipeline_quiescent(struct weir_pipeline *pipeline);
 
-// Maintenance between bursts: adopts published changes, expires flows, slots of shared limits and
-// affinity entries (all bounded), publishes counters and gauges. Call once per iteration of the
-// poll loop. Returns true if more work is due: call again soon, do not sleep.
+// Maintenance between bursts, with bounded work per call: adopts published changes, expires flows,
+// slots of shared limits and affinity entries, and publishes counters and gauges. Call once per
+// iteration of the poll loop. Returns true if more work is due: call again soon, do not sleep.
 bool weir_pipeline_maintain(struct weir_pipeline *pipeline, uint64_t now_ns);

@@ -72,7 +72,7 @@ static void take_flows(
 // enough.
 static bool is_up_to_date(struct weir_pipeline *pipeline, struct weir_flow_parcel *parcel) {
 	if (parcel->waits == WEIR_PIPELINE_PART_WAITS) {
-		// do not wait longer: the previous worker may also lack the missing rows
+		// do not wait longer: the giver may also lack the missing rows
 		return true;
 	}
 	weir_reader_update(&pipeline->reader);

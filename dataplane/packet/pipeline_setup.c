@@ -14,9 +14,10 @@ static void *table_create(uint32_t count, size_t bytes, int socket) {
 	return rte_zmalloc_socket("pipeline", count * bytes, 128, socket);
 }
 
-// Adopt a backend's published row. If the service of the id changes, or the id becomes free, the
+// Adopt a backend's published row. If the service of the id changes, or the row is withdrawn, the
 // state of the id in policies is reset, unless this worker still has flows of the id. Returns false
-// for an invalid row. Control changes or frees an id only after its last flow has ended.
+// for an invalid row. Control assigns an id to another service only after the last flow of the id
+// has ended.
 static bool adopt_row(void *context, uint16_t id, const struct weir_backend_row *row) {
 	struct weir_pipeline *pipeline = context;
 	const struct weir_row_head *head = &pipeline->outers[id].head;

@@ -8,8 +8,9 @@
 #include "rss_hash.h"
 #include "segment.h"
 
-// Maximum number of RSTs, and of challenge ACKs, that one worker sends per second. The limit is
-// high, because a backend that goes down or drains may have many clients.
+// Default maximum number of RSTs for backends that are down, and of challenge ACKs, that one worker
+// sends per second. The limit is high, because a backend that goes down or drains may have many
+// clients.
 #define WEIR_RESETS_PER_SECOND 10000u
 
 // Maximum number of replies per second of one worker, for each kind of reply, from the

@@ -28,7 +28,8 @@ static void echo_request(struct weir_burst *b, unsigned int i) {
 }
 
 // Returns whether the flow that an ICMP error quotes still belongs to the service of its backend;
-// always true for TCP. If not, the flow stays, because the error may be forged.
+// always true for TCP. Does not remove a flow that no longer belongs, because the error may be
+// forged.
 static bool is_valid(
 	const struct weir_burst *b, const struct weir_flow_key *key, weir_flow_ref flow) {
 	return key->protocol != WEIR_PROTOCOL_UDP ||
@@ -42,7 +43,8 @@ static bool may_have_flow(
 	return key->protocol != WEIR_PROTOCOL_UDP || !weir_burst_by_datagram(pipeline, service);
 }
 
-// Forward an ICMP error to a backend. The error quotes a packet that the backend sent to a client.
+// Handle an ICMP error, which quotes a packet from a VIP to a client: forward the error to the
+// backend that sent this packet, offer the error to another worker, or drop it.
 static void icmp_error(struct weir_burst *b, unsigned int i) {
 	struct weir_pipeline *pipeline = b->pipeline;
 	struct weir_descriptor *d = &pipeline->descriptors[i];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Slow path: processes ICMP, bad packets, and packets that do not fit the MTU of the path to their
-// backend. Separate from pipeline.c, so that the code of the fast path uses few lines of the
-// instruction cache.
+// backend, or whose backend cannot be used. Separate from pipeline.c, so that the code of the fast
+// path uses few lines of the instruction cache.
 //
 // Threads: part of a pipeline, used only by the worker of the pipeline.
 #pragma once

@@ -22,8 +22,8 @@ uint16_t weir_source_backend(const struct weir_pipeline *pipeline, uint16_t serv
 	uint64_t source, uint16_t *ret_stale);
 
 // Returns the backend for packets of flows that are not in the flow table: the stored backend of
-// the source, otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For all services.
-// *ret_entry: enum weir_source_entry.
+// the source, otherwise the backend of the Maglev fallback, or WEIR_BACKEND_NONE. For services with
+// and without affinity. *ret_entry: enum weir_source_entry.
 uint16_t weir_source_fallback(const struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source,
 	uint8_t *ret_entry);
@@ -44,18 +44,18 @@ bool weir_source_admits(struct weir_pipeline *pipeline, uint16_t service, uint16
 // Stores the chosen backend of a source. Returns the backend to use, which differs from the chosen
 // backend if another worker has stored a backend for the source at the same time, or if there is no
 // room for the source. Without room, the result is the backend of the Maglev fallback, so that all
-// flows of the source still get the same backend. If this other backend is at its limit, the result
-// is the chosen backend.
+// flows of the source still get the same backend. If this other backend takes no new flows or is at
+// its limit, the result is the chosen backend.
 uint16_t weir_source_remember(struct weir_pipeline *pipeline,
 	const struct weir_selection_view *view, uint16_t service, uint64_t source, uint16_t backend,
 	uint16_t stale);
 
-// Call when a flow of the source begins at the stored backend.
+// Renews the entry of a source. Call when a flow of the source begins at the stored backend.
 void weir_source_renew(const struct weir_pipeline *pipeline, const struct weir_selection_view *view,
 	uint16_t service, uint64_t source, uint16_t backend);
 
-// Call when a packet has established a flow of a backend, or ended an established flow. Does
-// nothing for services without affinity, or if the backend takes no new flows. d: descriptor of the
-// packet.
+// Stores or renews the entry of the source of a flow. Call when a packet has established a flow of
+// a backend, or ended an established flow. Does nothing for services without affinity, or if the
+// backend takes no new flows. d: descriptor of the packet.
 void weir_source_advanced(
 	struct weir_pipeline *pipeline, const struct weir_descriptor *d, uint16_t backend);

@@ -4,11 +4,11 @@
 #include "affinity.h"
 #include "source.h"
 
-_Static_assert(WEIR_SOURCE_LINE == WEIR_AFFINITY_WAYS, "a line of the table is a bucket");
+_Static_assert(WEIR_SOURCE_LINE == WEIR_AFFINITY_WAYS, "a line of the table must have one bucket");
 _Static_assert(WEIR_SOURCE_PAGE >= WEIR_AFFINITY_WAYS,
 	"a page must have room for the entries of a bucket, so that each request makes progress");
 
-// Returns whether the backends of a service depend only on the addresses of clients.
+// Returns whether a service hashes only the address of the client to choose a backend.
 static bool is_by_source(const struct weir_policy_settings *settings) {
 	return settings->hash4 != 0 && (settings->hash4 & WEIR_HASH_DESTINATION) == 0;
 }
