@@ -24,9 +24,9 @@ struct weir_pipelines_params {
 	const struct weir_log *log;
 	uint32_t any_mac_ports; // bit p: port p accepts frames to any unicast MAC address
 	bool bucketed;
-	// Both are used only if bucketed, and are borrowed. first_worker: the first owner of each
-	// part, [WEIR_BUCKETS]. rss: if devices spread flows, the RSS key of the hash from which
-	// parts are computed; NULL = parts are computed from the flow hash.
+	// first_worker and rss are used only if bucketed, and are borrowed. first_worker: the first
+	// owner of each part, [WEIR_BUCKETS]. rss: if devices spread flows, the RSS key of the hash
+	// from which parts are computed; NULL = parts are computed from the flow hash.
 	const uint8_t *first_worker;
 	const struct weir_rss_key *rss;
 };

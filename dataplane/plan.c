@@ -271,7 +271,8 @@ static int plan_pools(struct weir_plan *plan, char *why, size_t why_bytes) {
 
 		if (pool == NULL) {
 			return refuse(why, why_bytes, -E2BIG,
-				"the ports have more than %d different MTUs: configure fewer",
+				"the ports need packet buffers of more than %d sizes: configure "
+				"fewer different MTUs",
 				WEIR_POOLS_MAX);
 		}
 		pool->buffers += device->queues * queue_buffers(device);

@@ -61,8 +61,8 @@ static uint32_t mask_of(const struct weir_distributed_port *port) {
 	return RTE_MIN((uint32_t)port->table_entries, WEIR_BUCKETS) - 1;
 }
 
-// Returns 1 + the worker that owns all buckets of an entry, or 0 if the buckets have several
-// owners.
+// Returns 1 + the index of the worker that owns all buckets of an entry, or 0 if the buckets have
+// several owners.
 static uint8_t worker_of(const struct weir_queue_tables *tables, uint32_t p, uint32_t entry) {
 	const struct weir_moves *moves = tables->distribution->moves;
 	uint32_t mask = mask_of(&tables->spreading->port[p]);
@@ -91,8 +91,8 @@ static void look(struct weir_queue_tables *tables, uint32_t p, uint64_t now_ns) 
 }
 
 // Gets the queue to set in entry e of the RETA of port p. Returns false if no change is needed, if
-// one worker has not owned all buckets of the entry for long enough, if this worker polls no queue
-// of the port, or if the entry has a queue that is not used.
+// no worker has owned all buckets of the entry for long enough, if the owner polls no queue of the
+// port, or if the entry has a queue that is not used.
 static bool wants(const struct weir_queue_tables *tables, uint32_t p, uint32_t e, uint64_t now_ns,
 	uint16_t *ret_queue) {
 	const struct weir_queue_table *table = &tables->table[p];
@@ -158,8 +158,8 @@ static void request_shift(struct weir_queue_tables *tables, uint16_t queue) {
 		weir_distribution_of(distribution, p, queue), other, others);
 }
 
-// Records that a device could not change its RETA. Logs this once, until a change succeeds. The
-// RETA is not changed again before tables->retry_ns has passed.
+// Records that a device could not change its RETA. Logs only the first failure after a successful
+// change. The RETA is not changed again before tables->retry_ns has passed.
 static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uint64_t now_ns) {
 	struct weir_queue_table *table = &tables->table[p];
 
@@ -175,8 +175,8 @@ static void refused(struct weir_queue_tables *tables, uint32_t p, int error, uin
 	}
 }
 
-// Sets the requested entry of the RETA to the queue of its owner, and continues the shift. Call
-// while the owner holds packets of the buckets.
+// Sets the requested entry of the RETA to the queue of the worker that owns its buckets, and
+// continues the shift. Call while this worker holds packets of the buckets.
 static void change(struct weir_queue_tables *tables, uint64_t now_ns) {
 	const struct weir_spreading *spreading = tables->spreading;
 	uint32_t p = tables->requested_port, e = tables->requested_entry;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Spreading: determines which ports are spread over the workers by the software distributor and
-// which by their devices, whether flows are in buckets, and the first owner of each bucket. Sets
-// the RSS redirection tables (RETA) of devices accordingly.
+// Spreading: determines whether the packets of a port are spread over the workers by the software
+// distributor or by the device, whether flows are in buckets, and the first owner of each bucket.
+// Sets the RSS redirection tables (RETA) of devices accordingly.
 //
 // Threads: main. weir_spreading_plan is called while no worker runs.
 #pragma once

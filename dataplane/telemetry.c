@@ -147,7 +147,7 @@ static int fill_drops(const char *params, struct rte_tel_data *data) {
 // The commands of Weir on DPDK's telemetry socket. X(name, "command", "help")
 #define COMMANDS(X) \
 	X(workers, "/weir/workers", "Busy and idle cycles, packets and flows of each worker.") \
-	X(worker, "/weir/worker", "All counters of a worker. Parameter: number of the worker.") \
+	X(worker, "/weir/worker", "Counters of a worker. Parameter: number of the worker.") \
 	X(flows, "/weir/flows", "Flow counters, summed over all workers. No parameters.") \
 	X(drops, "/weir/drops", "Packets dropped, by reason. No parameters.")
 

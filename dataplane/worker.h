@@ -10,8 +10,9 @@
 //
 // Threads: created by main, then used only by its lcore, until the caller of weir_worker_stop has
 // waited for the lcore. No lock, no allocation, no log (S1, docs/design/architecture.md). System
-// calls only in drivers that need them, in the pause of idle modes `yield` and `sleep` after an
-// iteration without packets, and in clock_gettime if the kernel's clock source needs one (clock.h).
+// calls are made only in drivers that need them, in the pause of idle modes `yield` and `sleep`
+// after an iteration without packets, and in clock_gettime if the kernel's clock source needs one
+// (clock.h).
 #pragma once
 
 #include <stdbool.h>
@@ -73,9 +74,9 @@ int weir_worker_create(const struct weir_worker_params *params, struct weir_work
 void weir_worker_free(struct weir_worker *worker); // NULL is allowed
 // Add a source. Returns 0 or -ENOSPC. [set-up]
 int weir_worker_add_source(struct weir_worker *worker, const struct weir_source *source);
-// In idle mode `sleep`, make packets in this queue of a device wake the worker, which must be the
-// worker that polls the queue. If the device cannot wake the worker, or another source is a ring,
-// the worker pauses as in idle mode `yield`. [set-up]
+// In idle mode `sleep`, make packets in this queue of a device wake the worker. The worker must
+// poll the queue. If the device cannot wake the worker, or another source is a ring, the worker
+// pauses as in idle mode `yield`. [set-up]
 void weir_worker_wake_by(
 	struct weir_worker *worker, const struct weir_device *device, uint16_t queue);
 // Returns true in idle mode `sleep` if all sources of the worker are queues that wake the worker.

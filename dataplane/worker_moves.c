@@ -62,8 +62,8 @@ static void count_cycles(struct weir_worker *worker, uint64_t since) {
 
 // Returns whether a move no longer waits for a device. This is the case if this move has waited
 // until until_ns and the device accepts no packet, or if an earlier move has stopped waiting and
-// the device has sent no packet since. A device does not become stuck while the worker that owns
-// its queue makes no progress: a move then waits.
+// the device has sent no packet since. A device does not count as stuck while the worker that owns
+// its queue makes no progress: the move then continues to wait.
 static bool goes_without(struct weir_worker *worker, uint32_t device, uint64_t until_ns) {
 	uint64_t sent = weir_path_sent(weir_worker_path(worker, (uint8_t)device));
 

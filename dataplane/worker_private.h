@@ -86,7 +86,8 @@ struct weir_worker {
 
 // --- counting -----------------------------------------------------------------------------
 
-// Count received packets that this worker does not pass to its pipeline, which counts all others.
+// Count received packets that this worker does not pass to its pipeline. The pipeline counts all
+// other packets.
 static inline void weir_worker_count_received(
 	struct weir_worker *worker, uint32_t packets, uint64_t bytes) {
 	weir_counter_add(&worker->counters->rx_packets, packets);
@@ -152,7 +153,7 @@ void weir_idle_fini(struct weir_idle *idle);
 void weir_idle_pause(struct weir_idle *idle);
 void weir_idle_end_slow(struct weir_idle *idle);
 
-// Ends a series of pauses: the next pause is a short one again. Call after an iteration with work.
+// Ends a series of pauses: the next pause is short again. Call after an iteration with work.
 static inline void weir_idle_end(struct weir_idle *idle) {
 	idle->turns = 0;
 	if (unlikely(idle->armed)) {

@@ -143,7 +143,7 @@ static void run_pipeline(struct weir_worker *worker, struct rte_mbuf **pkts, uin
 }
 
 // Process a burst during a capture. In addition to the normal processing, record each packet that
-// matches the capture. A capture of one flow divides the burst.
+// matches the capture. A capture of one flow divides the burst (weir_packet_capture_begin).
 static __rte_noinline void process_captured(struct weir_worker *worker, struct rte_mbuf **pkts,
 	uint16_t n, uint8_t in_port, bool offered) {
 	uint16_t run;
@@ -174,8 +174,8 @@ void weir_worker_process(
 	deliver_burst(worker, pkts, n, in_port);
 }
 
-// Processes packets that another worker has offered. They may come from several ports; consecutive
-// packets from the same port are processed together.
+// Processes packets that another worker has offered. The packets may come from several ports;
+// consecutive packets from the same port are processed together.
 void weir_worker_process_offered(struct weir_worker *worker, struct rte_mbuf **pkts, uint16_t n) {
 	uint16_t run;
 

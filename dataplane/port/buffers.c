@@ -29,8 +29,8 @@ void weir_buffers_fini(struct weir_buffers *buffers) {
 	}
 }
 
-// Returns the NUMA node of the pool that a device on this socket uses. It is the first node if the
-// device has none, and without huge pages, because ordinary pages belong to no node.
+// Returns the NUMA node of the pool for a device on this socket: the first node if the device has
+// no node, or without huge pages, because DPDK assigns all ordinary pages to one node.
 static unsigned int node_of(int socket) {
 	if (socket < 0 || rte_eal_has_hugepages() == 0) {
 		socket = rte_socket_id_by_idx(0);
@@ -38,10 +38,10 @@ static unsigned int node_of(int socket) {
 	return socket >= 0 && socket < WEIR_NODES_MAX ? (unsigned int)socket : 0;
 }
 
-// Creates a pool as rte_pktmbuf_pool_create does. If DPDK uses virtual addresses (always, without
-// PCI devices), the buffers are packed and may cross pages. Without packing, each buffer would use
-// a page of 4 KiB. In addition, net_af_xdp expects packed buffers: otherwise it would register only
-// some of the buffers with the kernel, and packets in the other buffers would be lost.
+// Creates a pool as rte_pktmbuf_pool_create does. If DPDK uses virtual addresses, as it always does
+// without PCI devices, the buffers are packed and may cross pages. Without packing, each buffer
+// would use a page of 4 KiB. net_af_xdp also expects packed buffers: otherwise it would register
+// only some of the buffers with the kernel, and packets in the other buffers would be lost.
 static struct rte_mempool *create_pool(
 	const char *name, uint32_t buffers, uint16_t room, int node) {
 	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};

@@ -35,8 +35,8 @@ static int refuse(char *why, size_t why_bytes, int error, const char *format, ..
 
 // --- configuration ------------------------------------------------------------------------
 
-// Returns true if a PCI device keeps the packets of a flow on one queue. What virtual devices
-// report is not used: net_tap reports RSS, but the kernel moves flows between queues.
+// Returns true for a PCI device that keeps the packets of a flow on one queue. Always false for a
+// virtual device: net_tap reports RSS, but the kernel moves flows between its queues.
 static bool has_rss(const struct weir_device_plan *plan, const struct rte_eth_dev_info *info) {
 	return plan->devargs.pci &&
 	       (info->flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP)) != 0;
@@ -124,8 +124,8 @@ static int set_mtu(const struct weir_device_plan *plan, struct weir_device *devi
 
 // Configures a device, if possible with interrupts and an RSS key. Not all drivers support these
 // two settings. Therefore, if the device rejects the configuration, it is configured again without
-// the key, then without interrupts, then without both. The key is omitted first, because devices
-// that reject it may have equal default keys.
+// the key, then without interrupts, then without both. The key is omitted first, because all
+// devices may still have the same key: their default key.
 static int configure_with(const struct weir_device *device, struct rte_eth_conf *conf) {
 	struct rte_eth_rss_conf key = conf->rx_adv_conf.rss_conf;
 	struct rte_eth_rss_conf no_key = {.rss_hf = key.rss_hf};
@@ -237,8 +237,9 @@ static void find_interface(const struct weir_device_plan *plan, const struct rte
 	device->kernel_has_copy = weir_devargs_is(&plan->devargs, "net_af_packet") ||
 				  weir_devargs_is(&plan->devargs, "net_pcap");
 	if (weir_devargs_is(&plan->devargs, "net_af_packet")) {
-		// Otherwise the driver receives the frames that the kernel sends, and the worker
-		// drops and counts each of them as other_mac. An error has no other effect.
+		// Without this filter, the driver receives the frames that the kernel sends, and
+		// the worker drops and counts each of them as other_mac. An error has no other
+		// effect.
 		(void)weir_netdev_ignore_outgoing(ifindex);
 	}
 }

@@ -30,7 +30,7 @@ bool weir_netdev_is_up(const char *interface);
 // Returns true if the interface is up and has a carrier.
 bool weir_netdev_has_carrier(const char *interface);
 // Attaches a filter to the packet sockets (AF_PACKET) of this process that are bound to an
-// interface, so that they do not receive the frames that the kernel sends there. This also works
-// for sockets in a fanout group, unlike PACKET_IGNORE_OUTGOING. Returns the number of these
-// sockets, or negative errno.
+// interface, so that they do not receive the frames that the kernel sends on the interface. This
+// also works for sockets in a fanout group, unlike PACKET_IGNORE_OUTGOING. Returns the number of
+// these sockets, or negative errno.
 int weir_netdev_ignore_outgoing(unsigned int ifindex);

@@ -60,9 +60,9 @@ uint32_t weir_xdp_sockets(const int *listed, uint32_t n, int *ret, uint32_t room
 	return found;
 }
 
-// Sums the statistics of all AF_XDP sockets. In copy mode, which drivers without native support
-// mostly use, the kernel counts a packet in rx_dropped if the packet is too long, and also if the
-// fill ring is empty. With zero-copy, rx_dropped stays 0, and the NIC counts lost packets.
+// Sums the statistics of all AF_XDP sockets. In copy mode (without zero-copy), the kernel counts a
+// packet in rx_dropped if the packet is too long, and also if the fill ring is empty. With
+// zero-copy, rx_dropped stays 0, and the NIC counts lost packets.
 static void read_xdp(
 	const struct weir_port_statistics *statistics, struct weir_port_counters *ret) {
 	uint64_t dropped = 0, no_buffer;
@@ -173,8 +173,8 @@ void weir_port_statistics_read(const struct weir_port_statistics *statistics, ui
 		now.obytes = read.stats.obytes;
 		now.imissed = read.stats.imissed;
 		now.ierrors = read.stats.ierrors;
-		// Do not count packets that the device has refused as errors: the worker sends
-		// them again, or drops them and counts them as tx_full.
+		// Packets that the device has refused are not errors: the worker sends them again,
+		// or drops them and counts them as tx_full.
 		now.oerrors = statistics->counts_refused ? 0 : read.stats.oerrors;
 		now.rx_nombuf = read.stats.rx_nombuf;
 	}

@@ -19,9 +19,9 @@ void weir_steer_take_messages(const struct weir_log *log);
 // Claims an interface. In a network namespace, only one dataplane at a time can hold the claim of
 // an interface. The kernel releases the claim when the holder exits for any reason.
 //
-// The claim is a UDP socket at a privileged port of 127.0.0.1, bound to the interface, on which no
-// packet can arrive. So only processes with CAP_NET_BIND_SERVICE can claim an interface, unless
-// net.ipv4.ip_unprivileged_port_start makes the port unprivileged. Returns a
+// The claim is a UDP socket that is bound to the interface and to a privileged port of 127.0.0.1.
+// No packet can arrive at this socket. Only processes with CAP_NET_BIND_SERVICE can claim an
+// interface, unless net.ipv4.ip_unprivileged_port_start makes the port unprivileged. Returns a
 // descriptor to keep open, -EBUSY (another process holds the claim), or another negative errno; why
 // then receives one line.
 int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
@@ -32,7 +32,6 @@ int weir_steer_claim(uint32_t ifindex, const char *interface, char *why, size_t 
 // negative errno.
 int weir_steer_clear(uint32_t ifindex, const char *interface, char *why, size_t why_bytes);
 
-// Gets the VIP map of the steer program on the interface, which may run under libxdp's
-// dispatcher. Returns a descriptor, -ENOENT (no program has a VIP map), or another negative
-// errno.
+// Gets the VIP map of the steer program on the interface. The program may run under libxdp's
+// dispatcher. Returns a descriptor, -ENOENT (no program has a VIP map), or another negative errno.
 int weir_steer_map(uint32_t ifindex);
