@@ -65,7 +65,7 @@ double weir_balanced_read(const struct weir_balanced_load *load,
 	const struct weir_balanced_settings *settings, uint64_t now_ns);
 
 // Does one step: changes the corrections of n backends according to their utilizations
-// (weir_balanced_read). elapsed_ns: time since the previous step; at most one second counts.
+// (weir_balanced_read). elapsed_ns: time since the previous step; at most one second is used.
 // Returns false if all corrections are 0: then the configured weights apply.
 bool weir_balanced_step(const struct weir_balanced_settings *settings, const double *utilization,
 	double *correction, uint32_t n, uint64_t elapsed_ns);

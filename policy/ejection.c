@@ -46,7 +46,8 @@ static void forget(struct weir_ejection_backend *backend) {
 	backend->unreachable = (struct weir_ejection_unreachable){0};
 }
 
-// Returns the counts since the last evaluation; 0 at the first one, or if a counter has decreased.
+// Returns the counts since the last evaluation; 0 at the first evaluation, or if a counter has
+// decreased.
 static struct weir_ejection_count take(struct weir_ejection_backend *backend) {
 	struct weir_ejection_count news = {0};
 
@@ -81,8 +82,8 @@ static void note(struct weir_ejection *service, struct weir_ejection_backend *ba
 	}
 	if (news.established > 0) {
 		backend->run = 0;
-		// Keep ICMP errors that began after the last evaluation: they may be newer than the
-		// connection.
+		// Keep ICMP errors if the first of them came after the last evaluation: they may be
+		// newer than the connection.
 		if (backend->unreachable.first_ms <= service->looked_ms) {
 			backend->unreachable = (struct weir_ejection_unreachable){0};
 		}

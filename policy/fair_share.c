@@ -3,8 +3,8 @@
 // Fair share: chooses the candidate that is predicted to finish its flows first. V of a backend is
 // the predicted time when the backend will have finished all its flows. The candidate with the
 // least max(now, V) is chosen; equal candidates are chosen in turn. A new flow sets V to max(now,
-// V) + its predicted cost. (poolifier adds the cost only when a task ends, so that a burst of tasks
-// goes to one worker.)
+// V) + its predicted cost. (poolifier adds the cost only when a task ends. As a result, a burst of
+// tasks goes to one worker.)
 //
 // The key of a backend is V - base, in units of 1,024 ns, as a 32-bit number. The range of a key is
 // 73 minutes. Keys are not relative to now, because V may be ahead of the clock by any time when

@@ -41,7 +41,7 @@ static uint64_t rank_backend(struct weir_policy_worker *worker, struct weir_poli
 	if ((client->settings.needs & WEIR_NEEDS_ERRORS) != 0) {
 		weir_errors_look(worker, id);
 	} else {
-		// The policy does not need reports, so an earlier value is outdated.
+		// The policy does not need reports, so an earlier value of `reported` is outdated.
 		backend->reported = 0;
 	}
 	rank = (uint64_t)weir_policy_load(client, backend) << LOAD_SHIFT | order;

@@ -83,6 +83,6 @@ static inline uint64_t weir_hash_ipv6(const uint8_t *source, const uint8_t *dest
 		protocol, &keys);
 }
 
-// Returns the hash of arbitrary bytes, for identities (service and backend names). Never on the
+// Returns the hash of arbitrary bytes, for identities (service and backend names). Not used on the
 // packet path.
 uint64_t weir_hash_bytes(const void *data, size_t bytes, uint64_t seed);

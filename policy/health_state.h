@@ -74,15 +74,15 @@ enum weir_health_state weir_health_state_of(struct weir_health_facts facts);
 // backend might stay in these states forever.
 struct weir_health_facts weir_health_adopt(enum weir_health_state state, bool checked);
 
-// Sets the verdict of the checks, which may be unchanged. When the checks fail, removes the last
-// announcement, because the server that sent the announcement may have exited. A running server
-// repeats its announcement.
+// Sets the verdict of the checks; the same verdict as before is allowed. When the checks fail,
+// removes the last announcement, because the server that sent the announcement may have exited. A
+// running server repeats its announcement.
 struct weir_health_facts weir_health_set_verdict(
 	struct weir_health_facts facts, enum weir_health_verdict verdict);
 
-// Sets the state that the backend announces, which may be unchanged. When another state replaces
-// DOWN, a passing verdict becomes UNKNOWN, because the checks may have passed before the server was
-// restarted. The caller must then count the checks from 0 again.
+// Sets the state that the backend announces; the same state as before is allowed. When another
+// state replaces DOWN, a passing verdict becomes UNKNOWN, because the checks may have passed before
+// the server was restarted. The caller must then count the checks from 0 again.
 struct weir_health_facts weir_health_set_word(
 	struct weir_health_facts facts, enum weir_health_word word);
 

@@ -124,9 +124,8 @@ static uint64_t quota_ns(const struct weir_policy_client *client,
 }
 
 // Returns the candidate after `at`; after the last candidate, the first candidate of the next
-// round. While no service time is known, a turn is two flows, and only the first round is
-// repeated, in which each candidate has one turn. Other rounds would give additional turns to
-// heavy candidates.
+// round. If turns depend on service times and no service time is known, a turn is two flows, and
+// only the first round is repeated: other rounds would give additional turns to heavy candidates.
 static uint32_t step(const struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint32_t at) {
 	uint32_t round = client->round + 1, first;

@@ -8,7 +8,7 @@
 
 #include "policy.h"
 
-// Sets the stride of each candidate from its weight. The stride is the common multiple of all
+// Sets the stride of each candidate from its weight. The stride is the least common multiple of all
 // weights, divided by the weight; this is exact. If the result does not fit into 16 bits for all
 // candidates, the stride is 65,535 times the least weight, divided by the weight, and rounded. The
 // relative error is then at most n / 131,070 for a weight that is n times the least weight, up to n

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-// A table is built by claims, one for each slot. Which backend claims next (its turn) depends only
-// on the weights. Which slot it gets depends on the slots that are free at that time.
+// A table is built by claims, one for each slot. The order in which backends claim (their turns)
+// depends only on the weights. The slot that a backend gets depends on the slots that are free at
+// that time.
 //
 // Turns (the accumulator method). In every sweep over the backends, each backend gains its
 // weight. When its sum has reached the largest weight W, W is subtracted and the backend claims a
@@ -24,19 +25,20 @@
 // same: taken slots are never freed, and a stored position is checked again before it is claimed.
 //
 // When only f slots are free, a claim would inspect about slots / f slots. Therefore the last slots
-// are found in reverse: for each free slot, the number of steps is computed until the permutation
-// reaches the slot.
+// are found in reverse: for each free slot, the number of steps of the permutation to this slot is
+// computed.
 
 #define SWEEP_COST 4u
-// Number of positions inspected at once if there are fewer than MANY backends: one per bit of a
+// Number of positions inspected together if there are fewer than MANY backends: one per bit of a
 // mask
 #define AHEAD_FEW 32u
-// Number of positions inspected at once if there are at least MANY backends. The number is small,
+// Number of positions inspected together if there are at least MANY backends. The number is small,
 // because other backends soon take the inspected slots.
 #define AHEAD_MANY 8u
 #define MANY 1000u
-// The last slots / LAST_SHARE slots, at most LAST_MAX, are found in reverse. This value is about
-// sqrt(65,537): with this number of free slots, inspection and reverse search cost the same.
+// The last slots / LAST_SHARE slots, at most LAST_MAX, are found in reverse. LAST_SHARE is about
+// sqrt(65,537): with this number of free slots in a table of 65,537 slots, inspection and reverse
+// search cost the same.
 #define LAST_SHARE 256u
 #define LAST_MAX 1024u
 
@@ -49,7 +51,7 @@ struct build {
 	bool scheduled;
 	bool alike; // all weights are 0 or the maximum, so all sweeps are equal
 	uint32_t window; // length of a window, in sweeps: 1 .. n
-	uint32_t ahead; // positions inspected at once, a multiple of LOOK
+	uint32_t ahead; // positions inspected together, a multiple of LOOK
 	uint32_t *positions; // [n * ahead] the last positions inspected
 	uint32_t *kept; // [n] bit i: position i was free when inspected, and no claim has tried it
 	// [n] sum that each backend has gained, after its last scheduled claim or after the last

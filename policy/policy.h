@@ -23,10 +23,9 @@
 // known to be at their limit, flow control stops at the first window with an open backend, or
 // rejects flows without a search (flow_control.c).
 //
-// Threads: a worker and its clients belong to one thread. cost_ns is written by a thread of control
-// (relaxed stores of whole words, backend_signal.h). No allocation (except
-// weir_policy_windows_alloc), no clock (time is an argument), no lock, no division in the common
-// case.
+// Threads: a worker and its clients belong to one thread. weir-control writes cost_ns (relaxed
+// stores of whole words, backend_signal.h). No allocation (except weir_policy_windows_alloc), no
+// clock (time is an argument), no lock, no division in the common case.
 #pragma once
 
 #include <stdbool.h>
@@ -36,7 +35,7 @@
 // candidate to candidate.
 #define WEIR_POLICY_WINDOW 128u
 #define WEIR_POLICY_EXACT 1024u // up to this number of candidates, scans cover all of them
-#define WEIR_POLICY_SEARCH 4096u // maximum number of candidates that flow control searches at once
+#define WEIR_POLICY_SEARCH 4096u // maximum number of candidates in one search of flow control
 // Maximum length of the list of backends that have fallen below their limit (spill_room).
 #define WEIR_POLICY_ROOM 32u
 #define WEIR_POLICY_BLOCK 16u // number of keys in a block; the minimum of a block is stored
@@ -80,8 +79,8 @@ enum weir_policy {
 		WEIR_POLICY_COUNT,
 };
 
-// What happens to a new flow when every candidate has reached its limit of established flows.
-// X(NAME, "name")
+// Action for a new flow when every candidate has reached its limit of established flows. X(NAME,
+// "name")
 #define WEIR_WHEN_EXHAUSTED(X) X(SPILL, "spill") X(REJECT, "reject")
 enum weir_when_exhausted {
 #define X(name, key) WEIR_EXHAUSTED_##name,
@@ -108,7 +107,7 @@ enum weir_outcome {
 	WEIR_OUTCOME_REFUSED, // refused by the backend; an error; detected only by weir-sim
 	WEIR_OUTCOME_UNANSWERED, // half-open until the timeout; counts as an error
 	// Not an error: the client has reset the half-open flow, the flow was evicted, moved or
-	// deleted, or a TCP flow has timed out that is not UNANSWERED.
+	// deleted, or a TCP flow that is not UNANSWERED has timed out.
 	WEIR_OUTCOME_ABANDONED,
 };
 
@@ -149,7 +148,7 @@ struct weir_policy_settings {
 	uint32_t error_window_ms;
 	// fair-share: total number of workers of all instances that use a backend; 0 counts as 1
 	uint16_t sharers;
-	// Which fields of a flow choose its slot in the Maglev table, or its affinity entry
+	// The fields of a flow that determine its slot in the Maglev table, or its affinity entry
 	// (WEIR_HASH_AFFINITY). 0 = the 5-tuple. Otherwise the number of leading bits of an IPv4
 	// source address (1..32), and WEIR_HASH_* flags.
 	uint8_t hash4;
@@ -189,9 +188,10 @@ struct weir_policy_table {
 struct weir_policy_worker;
 struct weir_policy_client;
 
-// Choose among table->count > 0 candidates. Returns the id (below backend_count) of a backend for
-// which weir_policy_below_limit is true, or WEIR_POLICY_NONE. With WEIR_POLICY_NONE, such a backend
-// may still exist: each policy stops after a fixed number of tries.
+// Choose one of the candidates of the table, which has at least one. Returns the id (below
+// backend_count) of a backend for which weir_policy_below_limit is true, or WEIR_POLICY_NONE. With
+// WEIR_POLICY_NONE, such a backend may still exist: each policy stops after a fixed number of
+// tries.
 #define WEIR_POLICY_NONE UINT32_MAX
 typedef uint32_t weir_policy_choice(struct weir_policy_worker *worker,
 	struct weir_policy_client *client, const struct weir_policy_table *table, uint64_t hash,
@@ -432,8 +432,8 @@ struct weir_chosen {
 
 // Adopts a published table. The state of backends is kept. Cursors are kept, so that choices
 // continue where they stopped, except if the policy changes or if many candidates are added
-// (policy.c). Call before the first choice with a new table. client is zeroed before the first call
-// of any function.
+// (policy.c). Call before the first choice with a new table. client must be zeroed before the first
+// call of any function.
 void weir_policy_adopt(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t now_ns);
 
@@ -519,8 +519,9 @@ static inline bool weir_policy_below_limit(
 		limit = weir_policy_part_of_limit(backend, limit);
 	}
 	if (backend->counted != 0) {
-		// Numbers of checks are used again, so an old mark can have the current number. It
-		// has an effect only if another backend was found full since the last check.
+		// Numbers of checks are used again, so an old mark can have the current number.
+		// Such a mark has an effect only if another backend was found full since the last
+		// check.
 		return limit > 0 && (client->blocked == 0 || backend->full == 0 ||
 					    backend->full != client->look);
 	}

@@ -14,8 +14,8 @@ static uint64_t load_of(const struct weir_policy_worker *worker,
 	return weir_policy_load_over_part(client, backend);
 }
 
-// Returns the less loaded of two backends; the first if the loads are equal. An id may be invalid
-// or at its limit.
+// Returns the less loaded of two backends; the first if the loads are equal. An id may be invalid,
+// and a backend may be at its limit.
 static uint32_t better(struct weir_policy_worker *worker, const struct weir_policy_client *client,
 	uint32_t first, uint32_t second) {
 	if (!weir_policy_can_take(worker, client, first)) {

@@ -129,7 +129,8 @@ static uint32_t worst(const struct weir_policy_client *client) {
 }
 
 // Put the current probe of a backend into the pool, if the backend has reported within a second.
-// The probe replaces an older probe of the backend; without one, the oldest probe of a full pool.
+// The probe replaces an older probe of the backend. If there is none and the pool is full, the
+// probe replaces the oldest probe.
 static void add(struct weir_policy_worker *worker, struct weir_policy_client *client, uint16_t id,
 	uint64_t now_ns) {
 	uint64_t word = __atomic_load_n(&worker->cost_ns[id], __ATOMIC_RELAXED);

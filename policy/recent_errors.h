@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Recent errors of backends, which count as active flows. Errors that the worker detects are
-// counted in WEIR_POLICY_ERROR_SLOTS time slots. Each error counts for at least seven eighths of
-// the error window, and at most for the whole window. Errors that backends report come from
+// Recent errors of backends. Each error counts as an active flow. Errors that the worker detects
+// are counted in WEIR_POLICY_ERROR_SLOTS time slots. Each error counts for at least seven eighths
+// of the error window, and at most for the whole window. Errors that backends report come from
 // weir-control (reported_errors.h). Policies with keys read reported errors at least every 250 ms
 // while new flows arrive; power-of-two reads reported errors at each choice. Called by policy.c,
 // window.c, flow_control.c and the policies that use loads.
@@ -63,10 +63,10 @@ static inline uint64_t weir_policy_load(
 	return ((uint64_t)backend->active + backend->errors) * WEIR_SIGNAL_FLOW + backend->reported;
 }
 
-// Returns the load, divided by the backend's `part` in slow start, and rounded down to whole
-// flows. Otherwise, while all backends have few flows, a backend would not be chosen because its
-// load is higher by a fraction of a flow. Among backends with equal loads, `turns` limits the
-// flows of a backend in slow start.
+// Returns the load, divided by the backend's `part` in slow start, and rounded down to whole flows.
+// Without rounding, while all backends have few flows, a backend would not be chosen because its
+// load is higher by a fraction of a flow. Among backends with equal loads, `turns` limits the flows
+// of a backend in slow start.
 static inline uint64_t weir_policy_load_over_part(
 	const struct weir_policy_client *client, struct weir_policy_backend *backend) {
 	uint64_t load = weir_policy_load(client, backend);

@@ -36,10 +36,9 @@
 //            had as many reports as backends, a report is limited to four times the sum of the
 //            mean report, the flows of this instance at the backend, and one.
 //
-// A policy that predicts service times (fair-share) charges a backend for each flow of this
-// instance, and has no number of flows to correct. Therefore the cost of a flow is multiplied by
-// the charge of the backend: its requests per flow of this instance, relative to the average over
-// all backends.
+// A policy that predicts service times (fair-share) does not use the number of flows, so it cannot
+// use the share. Instead, the cost of a flow is multiplied by the charge of the backend: its
+// requests per flow of this instance, relative to the average over all backends.
 //
 // Threads: pure functions.
 #pragma once
@@ -70,7 +69,7 @@ struct weir_reported_count { // the last report of a backend. All zeroes: no rep
 	uint64_t last_ns; // 0 = none
 	// When the report expires: after three times the interval between reports, 3 s to 180 s.
 	uint64_t until_ns;
-	// the last report that came while own > 0 was below WEIR_REPORTED_SHARE_FOLLOWS * own
+	// `all` was below WEIR_REPORTED_SHARE_FOLLOWS * own in the last report with own > 0
 	bool too_few;
 };
 
@@ -92,24 +91,25 @@ const char *weir_reported_share_unused(
 	const struct weir_reported_share *share, uint32_t workers, uint64_t now_ns);
 
 // Returns the charge of a backend: (all / own) / (sum of all / sum of own), from its last report,
-// and from the averages over all backends. Limited to 1 / WEIR_REPORTED_CHARGE_MOST to
-// WEIR_REPORTED_CHARGE_MOST. One flow is added to `own`, and its part to `all`, so that a backend
-// without flows of this instance has a charge. Returns 1 if no report can be used: none is valid,
-// weir_reported_share_unused has a reason with one worker, or the backend reports too few requests.
+// and from the averages over all backends. The result is from 1 / WEIR_REPORTED_CHARGE_MOST to
+// WEIR_REPORTED_CHARGE_MOST. One flow is added to `own`, and its mean number of requests to `all`,
+// so that a backend without flows of this instance has a charge. Returns 1 if no report can be
+// used: none is valid, weir_reported_share_unused returns a reason for one worker, or the backend
+// reports too few requests.
 double weir_reported_share_charge(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint64_t now_ns);
 
 // Returns the new signal of a backend after its report: a share, or only the errors if
-// weir_reported_share_unused has a reason. errors: as for weir_signal_of_errors. before: the
+// weir_reported_share_unused returns a reason. errors: as for weir_signal_of_errors. before: the
 // current signal.
 uint64_t weir_reported_share_signal(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);
 
 // Returns the new signal of a backend from which no report has arrived since the last call. Call
-// about once a second. If weir_reported_share_unused has a reason, the new signal contains only the
-// errors. Otherwise, while the last report is valid, a share does not change. In all other cases,
-// the share is computed from the mean of the backends.
+// about once a second. If weir_reported_share_unused returns a reason, the new signal contains only
+// the errors. Otherwise, while the last report is valid, a share does not change. In all other
+// cases, the share is computed from the mean of the backends.
 uint64_t weir_reported_share_refresh(const struct weir_reported_share *share,
 	const struct weir_reported_count *count, uint32_t workers, uint32_t errors, uint64_t before,
 	uint64_t now_ns);

@@ -236,7 +236,7 @@ void weir_policy_count_shared(struct weir_policy_worker *worker, uint16_t id, bo
 void weir_shared_limit_reserve(struct weir_policy_worker *worker, uint16_t id) {
 	struct weir_limit_part *part = &worker->parts[id];
 
-	// If the end of the pause is in the past, the difference wraps.
+	// If the pause has ended (`mistrust` is in the past), the difference wraps around.
 	if (part->mistrust != 0 && part->mistrust - worker->tick > WEIR_LIMIT_MISTRUST_TICKS + 1) {
 		part->mistrust = is_many(worker, id, worker->backends[id].half_open)
 					 ? (worker->tick + WEIR_LIMIT_MISTRUST_TICKS) | 1

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Slow start: a backend that has just become healthy gets only a fraction of its share of new
-// flows, because its caches are cold and its own connections are not open yet. The fraction grows
-// to the whole share within a window.
+// flows, because its caches are cold and its connections to other servers are not open yet. The
+// fraction grows to the whole share within a window.
 //
 // Source: Envoy's slow start mode: max(min, (t / window) ^ (1 / aggression)).
 //
@@ -26,8 +26,9 @@ struct weir_slow_start_settings {
 // most 1.
 double weir_slow_start_factor(const struct weir_slow_start_settings *settings, uint64_t t_ms);
 
-// Scales the factors of a service's candidates so that the largest is 1. Otherwise, if all backends
-// of a service are new, all of them would skip flows. Returns the sum of the scaled factors.
+// Scales the factors of a service's candidates so that the largest is 1. Without scaling, if all
+// backends of a service are new, all of them would skip flows. Returns the sum of the scaled
+// factors.
 double weir_slow_start_level(double *factors, uint32_t n);
 
 // Converts a scaled factor to the values for workers. n: number of candidates; sum: the sum of

@@ -195,7 +195,7 @@ static uint32_t search_thief(const struct weir_steal_plan *plan, uint32_t task,
 // parent in the heap. Therefore the children of an allowed thief need not be visited.
 static uint32_t first_allowed(
 	const struct weir_steal_plan *plan, const struct weir_steal_slot *restricted) {
-	// The heap has fewer than 32 levels
+	// The heap has fewer than 32 levels, so `left` cannot overflow.
 	uint32_t best = WEIR_STEAL_NONE, left[64] = {0}, count = 1;
 
 	while (count > 0) {

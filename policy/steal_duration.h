@@ -2,10 +2,10 @@
 //
 // Duration of the tasks of one kind, estimated for the steal planner (steal_plan.h).
 //
-// Source: TaskPrefix of dask.distributed. The first sample becomes the estimate. After each later
-// sample, the estimate is the mean of the previous estimate and the sample. A task that runs for
-// more than twice the average invalidates the average: until the next sample, the estimate is then
-// twice the longest time for which a task was seen running.
+// Source: TaskPrefix of dask.distributed. The first sample becomes the average. Each later sample
+// changes the average to the mean of the average and the sample. A task that runs for more than
+// twice the average invalidates it; the next sample then becomes the average. The estimate is the
+// average or, if there is none, twice the longest time for which a task was seen running.
 //
 // Threads: any; the caller owns all data.
 #pragma once
