@@ -60,7 +60,8 @@ struct weir_steal_plan {
 	uint32_t in_flight;
 	uint32_t stealing; // number of thieves with requests in flight
 	uint32_t next_id;
-	// Heap of workers; the worker that would begin first is on top
+	// Heap of the workers that can steal now; on top is the worker that would begin a stolen
+	// task first
 	uint32_t *thieves, thief_count;
 	uint32_t *victims, victim_count;
 	double total_occupancy, total_threads; // values at the last call of weir_steal_plan_balance

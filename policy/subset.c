@@ -138,7 +138,8 @@ static int is_digit(char c) {
 	return c >= '0' && c <= '9';
 }
 
-// Compares the numbers at *a and *b and advances both. Leading zeros are ignored.
+// Compares the numbers at *a and *b; leading zeros are ignored. If the numbers are equal, advances
+// *a and *b past them.
 static int compare_numbers(const char **a, const char **b) {
 	size_t a_digits = 0;
 	size_t b_digits = 0;

@@ -25,7 +25,7 @@
 // A backend that was removed permanently may stay in the list as unusable, so that the other
 // backends keep their indexes.
 //
-// Threads: pure functions. The caller provides the memory. No allocation.
+// Threads: any; no shared state. The caller provides all memory.
 #pragma once
 
 #include <stddef.h>
@@ -45,8 +45,8 @@ enum weir_subset_algorithm {
 		WEIR_SUBSET_ALGORITHM_COUNT,
 };
 
-// What the deterministic algorithm does if the number of backends is not a multiple of the subset
-// size.
+// The behaviour of the deterministic algorithm if the number of backends is not a multiple of the
+// subset size.
 // X(NAME, "name")
 #define WEIR_SUBSET_MODES(X) \
 	X(SPREAD, "spread") /*some subsets are larger; no backend is left out*/ \
@@ -59,7 +59,7 @@ enum weir_subset_mode {
 		WEIR_SUBSET_MODE_COUNT,
 };
 
-// What counts as one client. All workers of a client use the same subset. X(NAME, "name")
+// The unit that is one client: all workers of a client use the same subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
 	X(GROUP, "group") /*all instances that can receive each other's flows*/ \
 	X(INSTANCE, "instance") \
@@ -81,7 +81,7 @@ struct weir_subset_params {
 	uint32_t salt;
 };
 
-// Position of a client in its fleet. member < members, worker < workers.
+// Position of a client in the fleet (all groups of instances). member < members, worker < workers.
 struct weir_subset_place {
 	uint32_t group; // index of the client's group
 	uint32_t member; // index of the instance in its group
@@ -97,8 +97,8 @@ struct weir_subset_slice {
 	uint32_t length;
 };
 
-// Returns the index of the client at a position. Indexes are 0, 1, 2 ... without gaps over the
-// fleet.
+// Returns the index of the client at a position. In the whole fleet, the indexes are 0, 1, 2 ...
+// without gaps.
 uint32_t weir_subset_client_index(
 	enum weir_subset_client client, const struct weir_subset_place *place);
 
@@ -126,9 +126,10 @@ uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, 
 uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8_t *usable,
 	uint32_t n, uint32_t *ret_subset, uint32_t *scratch);
 
-// Add to counts[n] the number of clients of each backend, for clients 0 .. clients - 1;
+// Add the number of clients of each backend to its element of counts, for clients 0 .. clients - 1;
 // params->client is ignored.
 //
+// counts      [n]
 // scratch     [n + weir_subset_scratch_count(n)]
 // Cost: O(clients * n).
 void weir_subset_count(const struct weir_subset_params *params, uint32_t clients,

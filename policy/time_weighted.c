@@ -28,7 +28,8 @@ static void resume(struct weir_policy_worker *worker, struct weir_policy_client 
 
 static uint32_t choose(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_table *table, uint64_t hash, uint64_t now_ns) {
-	// One more step than candidates: the same candidate can have two turns in a row.
+	// One more step than candidates: the turn of the first candidate may be over, and only this
+	// candidate may be able to take the flow.
 	uint32_t steps = weir_policy_min(table->count, WEIR_POLICY_WINDOW) + 1;
 	uint32_t passes = WEIR_POLICY_WINDOW; // maximum number of flows skipped for slow start
 	uint32_t at = weir_policy_cursor(client, table);

@@ -177,10 +177,10 @@ void weir_window_refresh_many(struct weir_policy_worker *worker, struct weir_pol
 	}
 }
 
-// Updates the keys of all backends. If `look` is true, reads their signals, and updates only the
-// keys of backends that have errors, which may have expired, or whose signal has changed. If there
-// are more than WEIR_POLICY_EXACT candidates, only marks their windows, so that they are loaded
-// again when needed.
+// Updates the keys of all backends. If `look` is true, reads the signals of the backends first, and
+// updates a key only if the signal has changed, or if the backend has errors, because they may have
+// expired. If there are more than WEIR_POLICY_EXACT candidates, only marks their windows, so that
+// they are loaded again when needed.
 static void refresh_all(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops, bool look) {
 	if (client->window_count > WEIR_POLICY_EXACT) {

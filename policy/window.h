@@ -54,8 +54,8 @@ void weir_window_load(struct weir_policy_worker *worker, struct weir_policy_clie
 void weir_window_reload(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
-// Makes keys coarser until all fit, if a product of load and factor did not fit into its key. Until
-// then, keys that do not fit are equal.
+// If a product of load and factor did not fit into its key, makes all keys coarser until every
+// product fits. Until then, keys that do not fit are equal.
 void weir_window_fit(struct weir_policy_worker *worker, struct weir_policy_client *client,
 	const struct weir_policy_ops *ops);
 
@@ -66,8 +66,8 @@ void weir_window_tick(struct weir_policy_worker *worker, struct weir_policy_clie
 	const struct weir_policy_ops *ops);
 
 // Returns the index of the entry with the least max(key, floor) among backends below their limit;
-// with more than WEIR_POLICY_EXACT candidates, among those of two windows. If several entries are
-// equal, returns the first of them at or after the cursor or, in a random window, at or after a
+// with more than WEIR_POLICY_EXACT candidates, among the entries of two windows. If several entries
+// are equal, returns the first of them at or after the cursor or, in a random window, at or after a
 // random entry. If all compared backends are at their limit, returns WEIR_POLICY_NONE and leaves
 // ret_least unchanged. floor < WEIR_POLICY_KEY_NONE. table: the loaded table.
 uint32_t weir_window_least(struct weir_policy_worker *worker, struct weir_policy_client *client,
@@ -173,7 +173,8 @@ static inline bool weir_window_is_intact(
 	return worker->windows.head - client->window_at <= worker->windows.size;
 }
 
-// Returns the stamp of the window that contains entry `place`.
+// Returns the stamp of the window that contains entry `place`. The window is loaded if its stamp is
+// client->window_stamp.
 static inline uint64_t *weir_window_stamp(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	return &worker->windows.stamp[(client->window_offset + place) / WEIR_POLICY_WINDOW];

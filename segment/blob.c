@@ -89,7 +89,8 @@ static bool settings_sound(const struct weir_policy_settings *settings) {
 	       (settings->hash4 & WEIR_HASH_BITS) <= 32 && settings->hash6 <= 128;
 }
 
-// Returns whether a subset has the arrays that its policy reads, and has them inside the blob.
+// Returns whether a subset has the arrays that its policy reads, and whether its arrays are inside
+// the blob.
 static bool subset_sound(const struct weir_selection_subset *subset,
 	const struct weir_policy_settings *settings, uint64_t blob_bytes) {
 	bool any = subset->candidates > 0;

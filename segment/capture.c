@@ -127,8 +127,9 @@ void weir_capture_begin(struct weir_capture_ring *ring, uint64_t number) {
 	__atomic_store_n(&ring->number, number, __ATOMIC_RELEASE);
 }
 
-// Writes a record, unless the ring is full. The read position is written by control and is not
-// trusted: if it is more than a ring's size behind the write position, the ring counts as full.
+// Writes a record, unless the ring is full. Control writes the read position, and workers do not
+// trust it: if the distance to the write position is above the size of the ring, the ring is
+// treated as full.
 bool weir_capture_put(struct weir_capture_ring *ring, const struct weir_ring_position *read,
 	struct weir_capture_record *record, const uint8_t *data) {
 	uint64_t tail = __atomic_load_n(&ring->tail, __ATOMIC_RELAXED);

@@ -65,8 +65,8 @@ struct weir_capture_record { // 64 bytes, [worker]; the first `saved` bytes of t
 	uint16_t saved;
 	uint16_t service; // WEIR_SERVICE_NONE = none
 	uint16_t backend; // WEIR_BACKEND_NONE = none
-	// Index of the ingress port; in this and the next fields, WEIR_CAPTURE_NONE = none.
-	// `action` and `choice` are never none.
+	// Index of the ingress port. In this field and the following fields, WEIR_CAPTURE_NONE =
+	// none. `action` and `choice` are never none.
 	uint8_t port;
 	uint8_t out_port; // index of the egress port
 	uint8_t action; // enum weir_action; DROP if the packet could not be sent

@@ -28,7 +28,7 @@
 	WEIR_PIPELINE_COUNTERS_5(X) \
 	WEIR_PIPELINE_COUNTERS_6(X)
 
-// Counters of the pipeline that exist since ABI 5.
+// Counters of the pipeline that have existed since ABI 5.
 #define WEIR_PIPELINE_COUNTERS_5(X) \
 	X(rx_packets, PACKETS, "receive_packets", "Packets received.") \
 	X(rx_bytes, BYTES, "receive_bytes", \
@@ -45,8 +45,8 @@
 		"Packets without an entry (table full); the Maglev fallback selects a backend.") \
 	X(flow_expired, FLOWS, "expired_flows", "Flows ended by a timeout.")
 
-// Counters of the pipeline that exist since ABI 6. In the segment, these counters follow all other
-// counters, in space that was reserved in ABI 5.
+// Counters of the pipeline that have existed since ABI 6. In the segment, these counters follow all
+// other counters, in space that was reserved in ABI 5.
 #define WEIR_PIPELINE_COUNTERS_6(X) \
 	X(fragmented, PACKETS, "fragmented_packets", \
 		"Packets above the path MTU sent in fragments (IPv4 without DF, small IPv6).") \
@@ -116,7 +116,7 @@
 		"Flows moved because their backend was down or removed, or closed to new flows.") \
 	X(reset, FLOWS, "reset_flows", "Flows ended with an RST because their backend was down.")
 
-// Counters per worker: buckets of flows that have moved between workers (WEIR_MESSAGE_STEAL).
+// Counters per worker for the moves of flow buckets between workers (WEIR_MESSAGE_STEAL).
 #define WEIR_STEAL_COUNTERS(X) \
 	X(buckets_taken, BUCKETS, "taken_buckets", \
 		"Buckets of flows taken over from other workers.") \

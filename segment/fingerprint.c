@@ -408,11 +408,11 @@ struct layout {
 	uint64_t fingerprint;
 };
 
-// Previous layouts to which this layout only adds fields, but no region, because
-// weir_segment_attach refuses a segment without it; the last element is 0. The facts of each of
-// these layouts are in tests/unit/segment/layouts/ABI.txt; check_formers.py compares them with the
-// facts of this layout. An older dataplane may refuse an added field or value. Therefore control
-// checks weir_segment.abi before it uses such a field or value.
+// Previous layouts that control also supports; the last element is 0. This layout may add fields to
+// these layouts, but no region, because weir_segment_attach refuses a segment that lacks a region.
+// The facts of a previous layout are in tests/unit/segment/layouts/ABI.txt; check_formers.py
+// compares them with the facts of this layout. An older dataplane may refuse an added field or
+// value. Therefore control checks weir_segment.abi before it uses such a field or value.
 static const struct layout formers[] = {{0, 0, 0}};
 
 static const struct layout *find_former(uint32_t abi) {

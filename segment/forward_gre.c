@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // GRE: a GRE header (RFC 2784) without a checksum. The header has a key (RFC 2890) if a key is
-// configured:
+// configured. Fields, as name:bits = value:
 //
-//   flags 16 bits: 0x2000 with a key | EtherType of the packet 16 bits | key 32 bits
+//   flags:16 = 0x2000 with a key, otherwise 0 | EtherType of the packet:16 | key:32
 #include <netinet/in.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // GUE: a UDP header and the header of generic UDP encapsulation, version 0, without optional fields
-// (draft-ietf-intarea-gue-09, 3):
+// (draft-ietf-intarea-gue-09, 3). Fields of this header, as name:bits = value:
 //
-//   version 2 bits 0 | control 1 bit 0 | header length 5 bits 0 | protocol 8 bits | flags 16 bits 0
+//   version:2 = 0 | control:1 = 0 | header length:5 = 0 | protocol:8 | flags:16 = 0
 //
 // The worker fills in the UDP length and the UDP source port. The source port is derived from the
 // hash of the flow, so that routers (ECMP) and the receive queues of the backend spread the flows.

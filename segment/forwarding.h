@@ -33,8 +33,8 @@ struct weir_forwarding_headers {
 	// Finds the inner packet in a packet whose outer IP header has the protocol `protocol`. at:
 	// the payload of the outer IP header, `bytes` bytes long. Returns the number of bytes
 	// between `at` and the inner packet, and sets *ret_protocol to IPPROTO_IPIP or
-	// IPPROTO_IPV6. Returns -1 if this mode does not build such a packet. NULL if `protocol` is
-	// 0.
+	// IPPROTO_IPV6. Returns -1 if this mode does not build such a packet. This pointer is NULL
+	// in modes whose field `protocol` is 0.
 	int (*find)(const uint8_t *at, size_t bytes, uint8_t *ret_protocol);
 };
 

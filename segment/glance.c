@@ -75,8 +75,8 @@ pid_t weir_glance_find(const char *run_dir) {
 	return found != 0 ? found : -ENOENT;
 }
 
-// Open the memfd with this name of another process. Returns a read-only descriptor, -ENOENT (the
-// process has no such memfd), or another negative errno.
+// Open a memfd of another process by its name. Returns a read-only descriptor, -ENOENT (the process
+// has no such memfd), or another negative errno.
 static int open_memory(pid_t pid, const char *name) {
 	char path[64], link[PATH_MAX], target[128], wanted[64];
 	int fd = -ENOENT;

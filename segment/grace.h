@@ -13,7 +13,7 @@
 //   1. The worker reports T after it has acquired T: the unlinking is then visible to the worker,
 //      which finds only objects that are still linked.
 //   2. All earlier reads of the worker precede its release of the word, and control acquires the
-//      word before it uses the memory again. Each store of the word must have this order, because
+//      word before it uses the memory again. Each store of the word must be a release, because
 //      control may miss the 0 of a worker that went offline and online again.
 //   3. A worker that goes online stores its word and then, after a full fence, reads the tables;
 //      control unlinks and then, after a full fence, reads the word. At least one of the two reads
@@ -22,9 +22,9 @@
 // tests/litmus/grace.py enumerates the executions of cases 1 to 3 under the C11 memory model.
 //
 // Tokens are odd, so that no token is 0 ("offline"); a worker sets the lowest bit of any value it
-// reads. A word counts as a report if it is between the awaited and the newest token, modulo
-// 2^64. Therefore invalid values from a faulty control process never count as a report for the
-// next control process (weir_grace_open).
+// reads. A word reports a token if it is between this token and the newest token, modulo 2^64.
+// weir_grace_open chooses the first token so that words that come from an earlier, faulty control
+// process report no token of this process.
 //
 // Threads: one thread of control, the writer, calls the functions for control. Each worker calls
 // the functions for a worker, only for itself.
@@ -42,7 +42,7 @@ struct weir_grace {
 };
 
 // Initializes the state of control. The first token is chosen so that no worker's current word
-// counts as a report of this token.
+// reports this token or a later token.
 static inline struct weir_grace weir_grace_open(const struct weir_segment *segment) {
 	const uint64_t apart = UINT64_C(1)
 			       << 48; // more than the number of tokens that a control process uses

@@ -80,8 +80,8 @@ static int open_socket(void) {
 // --- dataplane's side ---------------------------------------------------------------------
 
 // Removes the socket of a dataplane that has exited, and a file of an untrusted user with the
-// socket's name. Returns 0, -EADDRINUSE (a process is listening, or connecting fails, but not with
-// ECONNREFUSED), -EEXIST (the file is not a socket), or another negative errno.
+// socket's name. Returns 0, -EADDRINUSE (a process is listening, or connect fails with an error
+// other than ECONNREFUSED), -EEXIST (the file is not a socket), or another negative errno.
 static int remove_stale(const struct sockaddr_un *address, uid_t control_user) {
 	struct stat st;
 	bool ours;
@@ -334,8 +334,8 @@ static void refuse(int fd, int error, pid_t holder) {
 }
 
 // Returns whether the process at the other end of a connection is allowed to attach (H1 of
-// handover.h), and counts the refusal if it is not. Uses the credentials that the process had when
-// it connected, as reported by the kernel.
+// handover.h), and otherwise counts a refusal. Uses the credentials that the process had when it
+// connected, as reported by the kernel.
 static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
 	struct weir_handover_refusals *refusals = &server->refusals;
 	struct ucred peer = {.uid = (uid_t)-1};

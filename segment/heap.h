@@ -4,8 +4,9 @@
 // Used by writer.c only. The heap does not depend on the contents of the used parts, or on the
 // workers that read them.
 //
-// The state of the heap is private memory of the control process. Under ASan free extents are
-// poisoned, which detects a use after free by a reader in the same process.
+// The state of the heap is private memory of the control process. Under ASan, freed extents are
+// poisoned until they are allocated again, which detects a use after free by a reader in the same
+// process.
 //
 // Threads: one.
 #pragma once
@@ -47,13 +48,12 @@ void weir_heap_give(struct weir_heap *heap, struct weir_blob_extent extent);
 // Allocate exactly this extent. Returns false if any part of it is not free. `free` must have
 // room for one more entry.
 bool weir_heap_carve(struct weir_heap *heap, struct weir_blob_extent extent);
-// Remove all free extents, or parts of them, below the offset `top` from the free extents, and
-// append them to ret, which must have room for them. Returns the total size of the extents, in
-// bytes.
+// Remove the free space below the offset `top` from the heap, and append its extents to ret, which
+// must have room for them. Returns the size of this space, in bytes.
 uint64_t weir_heap_take_below(struct weir_heap *heap, uint64_t top, struct weir_extents *ret);
 
-// Allocate memory for the heap up to an offset, so that no access to the heap can fail. Returns
-// false if out of memory.
+// Allocate memory for the heap from its start to the offset `end`, so that no access to this part
+// can fail. Returns false if out of memory.
 bool weir_heap_back(struct weir_heap *heap, uint64_t end);
 // Allocate memory for a range of tables. from, to: offsets from the start of tables. Returns false
 // if out of memory.

@@ -10,7 +10,7 @@
 #include "segment.h"
 
 // A worker writes a heartbeat about every millisecond. A worker whose heartbeat is older than
-// this is stalled: the packets in its queues are lost.
+// this is stalled: it processes no packets.
 #define WEIR_WORKER_ALIVE_NS 1000000000ull
 
 static inline bool weir_heartbeat_alive(uint64_t heartbeat_ns, uint64_t now_ns) {

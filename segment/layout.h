@@ -92,7 +92,8 @@ enum weir_bind_kind {
 	WEIR_BIND_ADDRESS,
 };
 
-// What workers do with packets to a VIP if no bind of the VIP has the destination port. X(NAME)
+// The action of workers for packets to a VIP if no bind of the VIP has the destination port.
+// X(NAME)
 #define WEIR_CLOSED_PORTS(X) X(KERNEL) X(DROP) X(REJECT)
 
 enum weir_closed_ports {
@@ -162,16 +163,16 @@ enum weir_backend_flag {
 	WEIR_BACKEND_CLOSED = 1u << 2,
 	// Set with CLOSED if the backend is in maintenance or removed, if it is refusing and panic
 	// mode does not use it, or if the deadline of a drain of all binds has ended the flows of
-	// its service: workers choose another backend for a UDP flow at its next datagram.
+	// its service. Workers then choose another backend for a UDP flow at its next datagram.
 	WEIR_BACKEND_DOWN = 1u << 3,
-	// What happens to the TCP flows of a backend that is DOWN. Without REHASH and RESET, the
+	// The action for the TCP flows of a backend that is DOWN. Without REHASH and RESET, the
 	// flows stay on the backend.
 	WEIR_BACKEND_REHASH = 1u << 4, // flows move to another backend
 	WEIR_BACKEND_RESET = 1u << 5, // clients of the flows get an RST
-	// The backend counts as being at its limit of active flows, regardless of its number of
-	// flows, because its accept queue is full.
+	// The accept queue of the backend is full. Workers treat the backend as if it were at its
+	// limit of active flows, regardless of its number of flows.
 	WEIR_BACKEND_AT_LIMIT = 1u << 6,
-	// The backend is usable, but not in a subset of this instance. Workers send no new flows to
+	// The backend is usable, but in no subset of this instance. Workers send no new flows to
 	// it, even if an affinity entry contains the backend.
 	WEIR_BACKEND_OUTSIDE = 1u << 7,
 };
@@ -204,14 +205,14 @@ struct weir_backend_row { // 96 bytes, [control]
 	uint32_t max_active_flows;
 	uint8_t forwarding; // enum weir_forwarding_mode; not read by workers
 	uint8_t tail_bytes; // number of bytes between the outer IP header and the packet
-	// A 16-bit field that depends on the family of the packet, this number of bytes before the
-	// packet: inner4 for IPv4, inner6 for IPv6, as in memory. 0 = no such field: then the
-	// protocol of the outer IP header is 4 or 41.
+	// Position of a 16-bit field, in bytes before the packet. The field is inner4 for an IPv4
+	// packet, and inner6 for an IPv6 packet. 0 = no such field: then the protocol of the outer
+	// IP header is 4 or 41.
 	uint8_t inner_at;
-	// A UDP header, this number of bytes before the packet. Its source port is derived from the
-	// hash of the flow. 0 = none.
+	// Position of a UDP header, in bytes before the packet. The source port is derived from the
+	// hash of the flow. 0 = no UDP header.
 	uint8_t udp_at;
-	uint16_t inner4, inner6;
+	uint16_t inner4, inner6; // network order
 	uint8_t header[WEIR_OUTER_HEADER_BYTES]; // the first header_bytes are valid
 };
 _Static_assert(sizeof(struct weir_backend_row) == 96, "segment ABI");
@@ -222,8 +223,8 @@ _Static_assert(offsetof(struct weir_backend_row, header) == 24, "segment ABI");
 // copy.
 struct weir_row_pair { // 256 bytes, [control]; indexed by backend id
 	uint64_t version; // 0 = never written: the row in use is all zeroes
-	// Slow start of the backend. A change needs one store and one entry in the update log,
-	// like a change of the row.
+	// Slow start of the backend. Control publishes a change with one store and one entry in the
+	// update log.
 	struct weir_policy_share share __attribute__((aligned(4)));
 	uint32_t reserved0;
 	uint64_t reserved[2];
@@ -325,7 +326,7 @@ enum weir_admin_state {
 	X(DRAINING, "draining") /* there are open flows, and the deadline has not passed */ \
 	X(DRAINED, "drained") /* no open flow was left */ \
 	X(KEPT, "kept") /* flows were left at the deadline: these flows continue */ \
-	X(DROPPED, "dropped") /* flows were left at the deadline: in maintenance, with RSTs */
+	X(DROPPED, "dropped") /* flows were left at the deadline: their clients get RSTs */
 
 enum weir_drain_phase {
 #define X(name, key) WEIR_DRAIN_##name,
@@ -425,8 +426,8 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	// Number of established connections whose timeout would have counted in `errors`; counted
-	// only with WEIR_NEEDS_RESULTS. Not shown to users.
+	// Number of half-open flows that became established, so that they can no longer count in
+	// `errors`; counted only with WEIR_NEEDS_RESULTS. Not shown to users.
 	uint64_t established;
 	// Flows of the backend that are half-open now; counted only with WEIR_NEEDS_HALF_OPEN. Not
 	// shown to users.
@@ -614,8 +615,8 @@ struct weir_listed_flow { // 48 bytes, [worker]; addresses and ports in network 
 };
 _Static_assert(sizeof(struct weir_listed_flow) == 48, "segment ABI");
 
-#define WEIR_SOURCE_LINE 8u // affinity entries of a line of their table
-#define WEIR_SOURCE_PAGE 1536u // affinity entries of a page
+#define WEIR_SOURCE_LINE 8u // affinity entries in a line of the affinity table
+#define WEIR_SOURCE_PAGE 1536u // maximum number of affinity entries on a page
 
 // The worker writes a page before the response, which contains the number of flows, or of affinity
 // entries, on the page. The page does not change until the next request for this page.

@@ -56,7 +56,7 @@ enum weir_move_answer {
 #define WEIR_WAITING_FLOWS6 2
 #define WEIR_WAITED_MS 16u
 
-// What the affinity table has about the backend of new flows.
+// Result of the lookup of a source in the affinity table, for new flows of the source.
 enum weir_source_entry {
 	WEIR_SOURCE_ENTRY_NONE, // no entry, or the service does not use the table
 	// the dataplane has no affinity table: the Maglev table selects the backend

@@ -408,8 +408,8 @@ void weir_reader_report(struct weir_reader *reader, uint64_t token) {
 	reader->reported = reader->token;
 }
 
-// Drops all adopted tables and refusals of an offline reader. While a reader is offline, control
-// can free the tables.
+// Drops all adopted tables of an offline reader, and its marks of refused tables. While a reader is
+// offline, control can free the tables.
 static void forget(struct weir_reader *reader) {
 	uint32_t services = reader->segment->max_services;
 

@@ -272,7 +272,8 @@ static int create_statistics(
 	}
 	segment->statistics_bytes = header->statistics_bytes;
 	madvise(segment->statistics, header->backend_counters_off, MADV_POPULATE_WRITE);
-	// From now on no process can map the memory writable, write to it, or free a part of it.
+	// From now on no process can create a writable mapping, write to the memfd, or free a part
+	// of it; existing writable mappings remain.
 	return fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0 ? -errno : 0;
 }
 

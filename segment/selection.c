@@ -33,8 +33,8 @@ static uint32_t pick_members(const struct weir_selection_params *params,
 	return count;
 }
 
-// A candidate in the order of identities. The Maglev table depends on this order, not on the
-// order of candidates.
+// An element of an array of candidates, sorted by identity. The Maglev table depends on this order,
+// not on the order of candidates.
 struct ranked {
 	uint64_t identity;
 	uint32_t index;
@@ -125,7 +125,7 @@ static bool assembly_step(struct assembly *assembly, uint32_t most) {
 }
 
 #define SLOTS_PER_CANDIDATE \
-	16u // slots of a small table, for policies that use it only for packets without a flow
+	16u // in a small table, for policies that use it only for packets without a flow
 #define SLOTS_LEAST 251u
 
 uint32_t weir_selection_slots(

@@ -20,8 +20,8 @@ struct weir_selection_params {
 	uint32_t slots;
 	struct weir_policy_settings settings;
 	uint32_t affinity_ms; // see struct weir_policy_table
-	// Weights for the stride schedule come from reports of backends, not from an operator.
-	// Then outliers are capped (stride.h).
+	// true = weights for the stride schedule come from reports of backends, not from an
+	// operator; outliers are capped (stride.h).
 	bool weights_reported;
 	uint32_t subsets; // 0 or 1: all workers choose from all members; maximum: WEIR_WORKERS_MAX
 	// The published selection, with an element for each subset; NULL = none. Its ids must refer

@@ -234,7 +234,8 @@ bool weir_service_gap(const struct weir_services_view *view, const uint8_t addre
 
 // --- build --------------------------------------------------------------------------------
 
-// The ports from the edge of a range up to the edge of the next part.
+// The ports from `edge` up to the edge of the next part, which is excluded. Each range begins at
+// the edge of a part and ends before the edge of a part.
 struct part {
 	uint32_t edge;
 	uint32_t next; // the part itself, or if it has a service: a later part, such that only

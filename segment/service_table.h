@@ -22,11 +22,11 @@ struct weir_service_bind {
 
 // Build a table from n binds in any order. hash_seed: seed of the hash that maps keys to buckets.
 // If binds overlap, an exact port takes precedence over a range, and a narrower range over a wider
-// range. Duplicate ports cause -EEXIST (config check reports them first). If overlapping ranges
-// have equal widths, the range with the lower first port takes precedence. Returns 0 and the blob
-// in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC, -EBUSY, -ENOMEM, -EINVAL (an
-// unknown family, protocol or value of closed, an IPv4 address that is not zero padded, a bind
-// without a service, or port_last below port_first).
+// range. Two binds with the same address, protocol and ports cause -EEXIST (config check reports
+// them first). If overlapping ranges have equal widths, the range with the lower first port takes
+// precedence. Returns 0 and the blob in *ret (owned by the caller, see writer.h), -EEXIST, -ENOSPC,
+// -EBUSY, -ENOMEM, -EINVAL (an unknown family, protocol or value of closed, an IPv4 address that is
+// not zero padded, a bind without a service, or port_last below port_first).
 int weir_service_table_build(struct weir_writer *writer, const struct weir_service_bind *binds,
 	uint32_t n, uint64_t hash_seed, struct weir_service_table **ret);
 

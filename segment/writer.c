@@ -24,8 +24,9 @@
 #define LINE_BYTES 64
 #define POLL_NS 50000
 
-// Limit for extents that wait for a grace period: this multiple of the bytes in use, but at least
-// RETIRED_LEAST. Without a limit, the heap would grow without bound while a worker is stalled.
+// Limit for the bytes of extents that wait for a grace period: this multiple of the other bytes in
+// use, but at least RETIRED_LEAST. Without a limit, the heap would grow without bound while a
+// worker is stalled.
 #define RETIRED_SHARE 4u
 #define RETIRED_LEAST (16u << 20)
 
@@ -61,9 +62,10 @@ static struct weir_blob *blob_at(const struct weir_writer *writer, uint64_t offs
 	return (struct weir_blob *)(void *)(writer->segment->tables + offset);
 }
 
-// Reserves room in the free list of the heap, so that weir_heap_give never has to allocate memory.
-// Returns false if out of memory. In the worst case, each extent in use becomes a separate free
-// extent. Therefore the list needs room for one entry more than there are extents in use.
+// Reserves room in the lists of extents, so that publishing, retiring and freeing blobs never has
+// to allocate memory. Returns false if out of memory. Between two free extents there is always an
+// extent in use. Therefore the free list needs room for one entry more than there are extents in
+// use.
 static bool reserve_for_one_more(struct weir_writer *writer) {
 	size_t extents =
 		writer->owned.count + writer->retired.count + writer->segment->max_services + 1 + 2;
@@ -175,8 +177,8 @@ static void adopt_root(struct weir_writer *writer, struct weir_root root) {
 }
 
 // Retires all unreferenced extents in the used part of the heap. The previous control process has
-// retired these extents, or has exited before it could retire them. Workers may still read them, so
-// they wait for a grace period like all retired extents.
+// retired these extents, or has exited before it published, retired or freed them. Workers may
+// still read them, so they wait for a grace period like all retired extents.
 static void retire_gaps(struct weir_writer *writer) {
 	const struct weir_segment *segment = writer->segment;
 	uint64_t used = __atomic_load_n(&segment->notes->heap_used, __ATOMIC_RELAXED);
@@ -203,8 +205,8 @@ static bool reserve_for_open(struct weir_writer *writer) {
 }
 
 // Returns the highest generation used so far: notes->generation, which is stored before each
-// reference. The published generations are considered, too, so that no generation is reused even if
-// notes->generation is invalid.
+// reference. The generations of the published blobs are considered, too, so that no generation is
+// reused even if notes->generation is invalid.
 static uint64_t last_generation(const struct weir_writer *writer) {
 	uint64_t last = __atomic_load_n(&writer->segment->notes->generation, __ATOMIC_RELAXED);
 

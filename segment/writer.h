@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Writer: allocates blobs in the segment's heap, publishes them and the rows of backends, and
-// frees blobs that workers have stopped reading. Used only by the control process. weir-pcap,
-// bench and tests use it in place of a control process.
+// frees blobs that workers have stopped reading. Used by the control process. weir-pcap, weir-bench
+// and tests use it in place of a control process.
 //
 // The allocator's state is private memory of this process, rebuilt by weir_writer_open from the
 // blobs that the roots refer to. Therefore no repair is needed if a control process is killed
@@ -82,9 +82,9 @@ unsigned int weir_writer_reclaim(struct weir_writer *writer);
 // exited).
 int weir_writer_synchronize(struct weir_writer *writer, unsigned int timeout_ms);
 
-// Start a grace period that frees no blobs, for use before an id is used again. Returns the token
-// of the grace period. weir_writer_passed returns whether every worker has passed a quiescent
-// state since then, or is offline; it never waits.
+// Start a grace period that frees no blobs. Control waits for such a grace period before it uses an
+// id again. Returns the token of the grace period. weir_writer_passed returns whether every worker
+// has passed a quiescent state since then, or is offline; it never waits.
 uint64_t weir_writer_mark(struct weir_writer *writer);
 bool weir_writer_passed(struct weir_writer *writer, uint64_t mark);
 
