@@ -215,8 +215,8 @@ static uint16_t count_steady(const struct weir_bench_item *items, uint32_t n) {
 	return count;
 }
 
-// Advances the pipeline's clock after n packets that took this many cycles; if engine->pace is set,
-// by this pace instead.
+// Advances the pipeline's clock after n packets that took `cycles` cycles: by these cycles, or, if
+// engine->pace is set, by this pace for each packet.
 static void advance_clock(struct weir_bench_engine *engine, uint64_t cycles, uint16_t n) {
 	double passed = engine->pace > 0 ? engine->pace * n : (double)cycles;
 

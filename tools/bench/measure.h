@@ -60,8 +60,7 @@ void weir_bench_engine_free(struct weir_bench_engine *engine);
 // packet.
 int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_bytes);
 
-// The length of a pass. A timed pass records its number of packets for the pass that later checks
-// the same packets.
+// The length of a pass: a number of packets, or a time.
 struct weir_bench_length {
 	uint64_t packets; // rounded down to a multiple of the burst
 	// if above 0: `packets` is ignored, and the pass ends after the batch of `buffers` packets
@@ -69,8 +68,8 @@ struct weir_bench_length {
 	double seconds;
 };
 
-// With trace, bursts are traced; otherwise, with samples, they are timed; otherwise each packet is
-// checked.
+// A pass does one of three things: if trace is set, it traces the bursts; otherwise, if samples is
+// set, it times the bursts; otherwise it checks each packet.
 struct weir_bench_pass {
 	struct weir_bench_length length;
 	bool alone; // the pass has only packets of steady flows

@@ -37,7 +37,7 @@ enum weir_bench_pages {
 	WEIR_BENCH_PAGES_SMALL,
 };
 
-// The work of the second process (publisher.h): what it publishes or reads.
+// The work of the second process (publisher.h).
 enum weir_bench_publish {
 	WEIR_BENCH_PUBLISH_SELECTIONS,
 	WEIR_BENCH_PUBLISH_ROWS, // publishes the headers of a backend

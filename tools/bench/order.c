@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Draws from a Zipf distribution by rejection-inversion (Hoermann and Derflinger 1996). This method
-// needs no table for any number of flows. integral() is the integral of density() from 1 to x, and
-// integral_inverse() is the inverse function of integral().
+// needs no table. integral() is the integral of density() from 1 to x, and integral_inverse() is
+// the inverse function of integral().
 #include "order.h"
 
 #include <math.h>
 
-// exp_quotient returns (exp(x) - 1) / x, and log_quotient log(1 + x) / x, both with full precision
-// near 0.
+// exp_quotient returns (exp(x) - 1) / x, and log_quotient returns log(1 + x) / x. Both results have
+// full precision near 0.
 static double exp_quotient(double x) {
 	return fabs(x) > 1e-8 ? expm1(x) / x : 1 + x / 2;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packets: writes the frame that a client would send. Called by measure.c while it does not measure
-// time, also for the expected frame. verify.c uses weir_bench_sum, options.c weir_bench_frame_min.
+// Packets: writes the frame that a client would send. Called by measure.c outside of the timed
+// code, also to write the expected frame. verify.c uses weir_bench_sum, options.c uses
+// weir_bench_frame_min, and balancer.c uses the MAC addresses.
 //
 // Threads: any, after initialization.
 #pragma once
@@ -34,8 +35,8 @@ extern const uint8_t weir_bench_client_mac[6], weir_bench_our_mac[6];
 // Returns the length of the shortest frame with these headers.
 uint32_t weir_bench_frame_min(uint8_t family, uint8_t protocol, bool vlan);
 
-// Initialize the data for frames of this length. frame_bytes: at least weir_bench_frame_min of both
-// protocols used, at most WEIR_BENCH_FRAME_MAX.
+// Initialize the data for frames of this length. frame_bytes: at least weir_bench_frame_min of each
+// protocol in use, at most WEIR_BENCH_FRAME_MAX.
 void weir_bench_packets_init(
 	struct weir_bench_packets *packets, uint8_t family, bool vlan, uint32_t frame_bytes);
 
@@ -46,8 +47,8 @@ void weir_bench_packet_write(const struct weir_bench_packets *packets,
 	uint8_t *to);
 
 // Writes the headers of a frame as weir_bench_packet_write does, but only the first
-// WEIR_BENCH_HEADERS_BYTES bytes of `to`. A call of weir_bench_packet_write must have written the
-// remaining bytes of the frame. They are payload, which is equal in all frames.
+// WEIR_BENCH_HEADERS_BYTES bytes of `to`. The remaining bytes are payload, which is equal in all
+// frames; weir_bench_packet_write must have written them before.
 #define WEIR_BENCH_HEADERS_BYTES 78 // Ethernet, VLAN, IPv6 and TCP headers
 void weir_bench_packet_rewrite(const struct weir_bench_packets *packets,
 	const struct weir_bench_tuple *tuple, uint8_t protocol, uint8_t flags, uint32_t serial,

@@ -3,7 +3,8 @@
 // Pages: memory for the flow table and the packet buffers, as a separate DPDK heap. Unless small
 // pages are wanted, the heap uses transparent huge pages, because these need no preparation of the
 // machine. If transparent huge pages are not available, the heap uses the pool of huge pages,
-// provided that the pool has enough 2 MiB pages, otherwise small pages. Called by main.c.
+// provided that the pool has enough 2 MiB pages, otherwise small pages. Called by main.c and
+// report.c.
 //
 // Threads: only during set-up, after rte_eal_init.
 #pragma once

@@ -66,7 +66,8 @@ static int publish_selection(struct child *child) {
 		r = weir_writer_publish(child->writer, root, selection);
 	}
 	weir_writer_reclaim(child->writer);
-	// Between runs the worker pauses and does not read the log, so a full log is not an error.
+	// -ENOSPC, -EBUSY: the memory of replaced selections is not free yet, because the worker
+	// reports no quiescent state while it generates packets. This is not an error.
 	return r == -ENOSPC || r == -EBUSY ? 0 : r;
 }
 
@@ -246,7 +247,8 @@ static int serve(struct child *child) {
 			r = publish_one(child);
 			due += interval;
 			// If the process is late by more than a second, skip the missed
-			// publications. Otherwise the process would make all of them at once.
+			// publications. Otherwise the process would make all of them without a
+			// pause.
 			if (due + SECOND_NS < weir_monotonic_ns()) {
 				due = weir_monotonic_ns();
 			}

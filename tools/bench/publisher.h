@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Publisher: a second process that does work of weir-control --publications times a second.
-// --publish selects the work: building and publishing a selection, as after a change of weights;
-// publishing the headers of a backend; reading all counters; listing flows; or capturing packets.
-// Called by main.c and run.c.
+// Publisher: a second process that does a part of weir-control's work, as many times per second as
+// --publications specifies. --publish selects the work: building and publishing a selection, as
+// after a change of weights; publishing the headers of a backend; reading all counters; listing
+// flows; or capturing packets. Called by main.c and run.c.
 //
-// Threads: forked before EAL is started and before any thread exists. The second process maps the
-// segment separately through the file descriptor, and writes to it only between
-// weir_bench_publisher_go and weir_bench_publisher_pause.
+// Threads: the second process is forked before EAL is started and before any thread exists. The
+// second process maps the segment separately through the file descriptor, and writes to it only
+// between weir_bench_publisher_go and weir_bench_publisher_pause.
 #pragma once
 
 #include <stdint.h>
@@ -33,7 +33,8 @@ int weir_bench_publisher_start(struct weir_bench_publisher *publisher,
 // (the publisher has exited).
 int weir_bench_publisher_go(struct weir_bench_publisher *publisher);
 int weir_bench_publisher_pause(struct weir_bench_publisher *publisher);
-// Returns the number of publications (with those of the set-up) and readings so far.
+// Returns the number of publications so far, including the publications of the set-up, plus the
+// number of readings (*looks).
 uint64_t weir_bench_publisher_count(const struct weir_bench_publisher *publisher);
 // End the second process. Does nothing without a publisher.
 void weir_bench_publisher_stop(struct weir_bench_publisher *publisher);

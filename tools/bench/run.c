@@ -107,7 +107,8 @@ static int timed_run(
 	size_t first = series->samples.count;
 	struct weir_bench_summary summary;
 	struct weir_bench_result *result = session->result;
-	// The idle loop makes the next burst slower, so it runs in all series.
+	// The idle loop makes the next burst slower. Therefore it runs in all series, so that they
+	// can be compared.
 	int r = timed_step(session, run_length(session), &series->samples, &result->machine, alone);
 
 	if (r < 0) {
@@ -289,7 +290,7 @@ static int repeat(struct session *session, struct weir_bench_samples *samples,
 	return r;
 }
 
-// Checks that the counters of a repetition equal the counters of the first run.
+// Checks that the counters of a repetition equal the counters of the first repetition.
 static int check_repeat(const struct session *session, const struct weir_bench_tally *first) {
 	struct weir_bench_tally tally = tally_now(session);
 
@@ -297,10 +298,10 @@ static int check_repeat(const struct session *session, const struct weir_bench_t
 		return 0;
 	}
 	snprintf(session->why, session->why_bytes,
-		"a repeat differs from the first run: of %" PRIu64 " packets %" PRIu64
+		"a repeat differs from the first repeat: of %" PRIu64 " packets %" PRIu64
 		" matched a flow, %" PRIu64 " started a flow, %" PRIu64
 		" found the table full, %" PRIu64 " flows evicted, %" PRIu64
-		" expired; numbers of the first run: %" PRIu64 ", %" PRIu64 ", %" PRIu64
+		" expired; numbers of the first repeat: %" PRIu64 ", %" PRIu64 ", %" PRIu64
 		", %" PRIu64 ", %" PRIu64 ", %" PRIu64,
 		tally.packets, tally.hits, tally.started, tally.untracked, tally.evicted,
 		tally.expired, first->packets, first->hits, first->started, first->untracked,

@@ -15,8 +15,8 @@ struct weir_bench_sample {
 	uint16_t steady; // packets of flows that were in the table before the run
 };
 
-// Zeroed at first. weir_bench_samples_reserve allocates the memory; weir_bench_samples_add drops a
-// sample for which there is no memory.
+// All fields are 0 at first. weir_bench_samples_reserve allocates the memory;
+// weir_bench_samples_add drops a sample for which there is no memory.
 struct weir_bench_samples {
 	struct weir_bench_sample *sample;
 	size_t count, capacity;

@@ -10,7 +10,7 @@
 
 #define UDP_EVERY 5 // case mixed: one steady flow in five is UDP
 
-// Returns the number of steady flows. They are in the table before a run. In case `new` the table
+// Returns the number of steady flows, which are in the table before a run. In case `new` the table
 // is full: half-open flows have their maximum share of the table, and steady flows fill the
 // remaining part.
 static uint32_t steady_flows(const struct weir_bench_options *options) {

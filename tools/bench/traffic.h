@@ -2,10 +2,10 @@
 //
 // Traffic: selects the next packets. Called by measure.c and run.c.
 //
-// Steady flows are in the table before a run; their numbers are 0 .. flows - 1. Fresh flows start
+// Steady flows are in the table before a run; their indexes are 0 .. steady - 1. Fresh flows start
 // during the run. In case `mixed`, fresh flows also send data and end.
 //
-// Threads: one. With the same options, each burst has the same packets.
+// Threads: one. Equal options give equal sequences of packets.
 #pragma once
 
 #include "options.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Tuples: the addresses and ports of flow number n. They are computed and not stored, because
-// reading them from memory would evict the measured data from the caches. Called by balancer.c,
-// measure.c and packets.c.
+// reading them from memory would evict the measured data from the caches. Called by balancer.c and
+// measure.c.
 //
 // The source address and port are a keyed permutation of n. Therefore they look random, and no two
 // flows have the same source address and port. Clients have unicast addresses and ports from 1024.
 // A hash of n selects the service of the flow.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stdint.h>

@@ -3,7 +3,7 @@
 // Verify: checks that a packet was forwarded correctly. The expected frame is computed as the RFCs
 // and balancer.h specify, without code of the packet path. Called by measure.c.
 //
-// Threads: pure functions.
+// Threads: any; no shared state.
 #pragma once
 
 #include <stddef.h>

@@ -59,8 +59,8 @@ void weir_offline_free(struct weir_offline *offline); // NULL is allowed
 // why.
 int weir_offline_change(struct weir_offline *offline, uint64_t packet, char *why, size_t why_bytes);
 
-// Processes a frame. Call in the order of the capture. The clock does not go back: if the timestamp
-// of a frame is before that of an earlier frame, the latest timestamp so far is used.
+// Processes a frame. Call in the order of the capture. The clock does not go back: if a frame has a
+// timestamp before the latest timestamp so far, the latest timestamp is used.
 void weir_offline_process(struct weir_offline *offline, const struct weir_capture_frame *frame,
 	struct weir_offline_result *ret);
 

@@ -15,7 +15,8 @@
 struct weir_pcap_report;
 
 // Begin a report that is printed to `out` (borrowed). json: print one JSON object instead of lines
-// of text. tables: the totals begin with their backends. Returns 0, -ENOMEM.
+// of text. tables: each backend in the tables gets a total, even without packets. Returns 0,
+// -ENOMEM.
 int weir_pcap_report_begin(
 	FILE *out, bool json, const struct weir_tables *tables, struct weir_pcap_report **ret);
 // Report one packet and the action for it. Call in the order of the capture. number: number of the

@@ -17,7 +17,7 @@ struct weir_sim_batch {
 	const struct weir_sim_file *file;
 	uint64_t first_seed;
 	uint32_t seeds; // runs of each variant, > 0
-	uint32_t jobs; // number of concurrent runs, > 0; more than 256 count as 256
+	uint32_t jobs; // number of concurrent runs, > 0; values above 256 mean 256
 	bool show_progress; // print the progress to stderr, from one second on
 };
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 // Returns the directory to search: `wanted` if it is not NULL, otherwise `installed`. If
-// `installed` does not exist, but tools/sim/scenarios does in the current directory, returns the
-// latter.
+// `installed` does not exist, but tools/sim/scenarios exists in the current directory, returns
+// tools/sim/scenarios.
 const char *weir_sim_catalogue_directory(const char *wanted, const char *installed);
 
 // Get the path of the file that an operand of the command line names. An operand that contains "/"

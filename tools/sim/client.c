@@ -76,8 +76,8 @@ static int grow(struct weir_sim_client *client, uint32_t count) {
 }
 
 // Finds a free slot for a backend without a slot. *from: the slot at which the search starts; set
-// to the slot after the found slot. Returns WEIR_SIM_NONE if out of memory, or of slots: their
-// indices have 16 bits.
+// to the slot after the found slot. Returns WEIR_SIM_NONE if out of memory, or if all slots are in
+// use (slot indexes have 16 bits).
 static uint32_t take_slot(struct weir_sim_client *client, uint32_t *from) {
 	uint32_t count;
 
@@ -128,7 +128,8 @@ static int set_members(struct weir_sim *sim, struct weir_sim_client *client, con
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t at = slot_of[subset[i]];
 
-		// Mark the members that already have slots before the other members get slots.
+		// Mark the members that already have slots first, so that other members do not get
+		// these slots.
 		if (at != WEIR_SIM_NONE) {
 			client->slot[at].member = true;
 		}
@@ -203,8 +204,8 @@ static void choose_subset(struct weir_sim *sim, uint32_t index) {
 	weir_sim_table_shares(sim, client);
 }
 
-// Sets the mean time between the requests of each client; for bursty arrivals, within its on
-// intervals. The clients' shares of all requests are drawn at random.
+// Sets the mean time between the requests of each client. For bursty arrivals, this is the mean
+// time within the on intervals. The clients' shares of all requests are drawn at random.
 static void set_rates(struct weir_sim *sim) {
 	const struct weir_sim_scenario *scenario = sim->scenario;
 	struct weir_prng prng = weir_sim_stream(sim->seed, WEIR_SIM_STREAM_RATES, 0);
@@ -268,8 +269,8 @@ static void schedule_arrival(struct weir_sim *sim, uint32_t index) {
 }
 
 // Schedules the first request of a client. A bursty client starts at a random point of an on or off
-// interval, and a client with even arrivals within its first interval, so that not all clients
-// start at the same point.
+// interval. A client with even arrivals sends its first request at a random time within its first
+// interval. Therefore not all clients start at the same point.
 static void schedule_first(struct weir_sim *sim, uint32_t index) {
 	struct weir_sim_client *client = &sim->client[index];
 	double on = (double)sim->scenario->clients.on_ns;

@@ -52,8 +52,9 @@ static void make_list(struct weir_sim *sim) {
 	}
 }
 
-// Finds the usable backends: the healthy backends. If too few backends are healthy (panic), failed
-// backends are usable as well, and, if no backend is healthy, lame ducks.
+// Finds the usable backends: the healthy backends. In panic mode (too few backends are healthy),
+// failed backends are also usable. If no backend is healthy in panic mode, lame ducks are also
+// usable.
 static void find_usable(const struct weir_sim *sim, uint8_t *usable) {
 	uint32_t count = sim->scenario->backends.count;
 	uint64_t good = 0, in_service = 0; // lame ducks are neither healthy nor failed
@@ -109,7 +110,7 @@ static struct change compare(const struct weir_sim *sim) {
 
 // Returns the minimum share of members that must be replaced if all subsets have the same size and
 // use all backends evenly. The minimum is the larger of two shares: the share of the lost backends,
-// and the share that the gained backends must get in subsets that do not grow.
+// and the share that the gained backends must get in addition to the growth of the subsets.
 static double least_replaced(const struct weir_sim *sim, const struct change *change) {
 	uint32_t size = sim->scenario->subset.algorithm == WEIR_SUBSET_NONE
 				? 0

@@ -138,7 +138,7 @@ uint64_t weir_sim_cpu_next(const struct weir_sim_cpu *cpu) {
 	if (cpu->running_count == 0) {
 		return UINT64_MAX;
 	}
-	// Less than a millionth of a nanosecond of work is only a rounding error.
+	// Less than a millionth of a nanosecond is only a rounding error.
 	left = ceil((cpu->running[0].work - cpu->done) / rate(cpu) - 1e-6);
 	return cpu->at_ns + (left > 0 ? (uint64_t)left : 0);
 }

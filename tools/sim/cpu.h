@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The processor of a simulated backend. Its cores process jobs either one after the other, in the
-// order of their arrival, or all at the same time (sharing). Times are exact, because there are no
-// time steps.
+// The processor of a simulated backend. Each core processes one job at a time, in the order of
+// arrival, or all jobs share the cores (sharing). Times are exact, because there are no time steps.
 // Called by the simulation only.
 //
 // Both modes use one clock, `done`. The value of the clock is the work that was done for a job that

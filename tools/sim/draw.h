@@ -2,7 +2,7 @@
 //
 // Random draws of the simulator: streams of random numbers, and distributions of durations. A seed
 // gives the same numbers with every compiler.
-// Called by the simulation; scenario_keys.c describes the keys of distributions.
+// Called by the simulation, scenario.c and scenario_keys.c.
 //
 // Threads: a stream belongs to one thread.
 #pragma once

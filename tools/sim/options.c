@@ -39,7 +39,8 @@ static const uint32_t operands_of[] = {
 enum { ROW_OUT = 4, ROW_FORMAT, ROW_NO_PLOTS };
 
 static const struct weir_option rows[] = {
-	WEIR_OPTION_ROW(NUMBER, "seed", "N", "simulate only this seed", FIELD(seed),
+	WEIR_OPTION_ROW(NUMBER, "seed", "N",
+		"simulate only this seed; with --seeds, the first seed", FIELD(seed),
 		.fallback = "1, 2 ..., one for each run of the scenario", .min = 1,
 		.max = UINT64_MAX, .groups = GROUP_RUN),
 	WEIR_OPTION_ROW(NUMBER, "seeds", "N", "number of seeds", FIELD(seeds), .min = 1,

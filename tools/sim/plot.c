@@ -43,7 +43,8 @@ static void write_text(FILE *stream, const char *text) {
 	fputc('\'', stream);
 }
 
-// Writes names, which consist of letters, digits, '-', '_' and '.'. Data needs double quotes.
+// Writes the names of a variant and of a window in double quotes, as gnuplot requires in data.
+// Names need no escapes: they consist of letters, digits, '-', '_' and '.'.
 static void write_label(FILE *stream, const struct weir_sim_scenario *scenario, uint32_t window) {
 	fprintf(stream, "\"%s%s%s\"", scenario->name, scenario->window_count > 1 ? " " : "",
 		scenario->window_count > 1 ? scenario->window[window].name : "");
@@ -139,10 +140,9 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 	return 0;
 }
 
-// Draws one diagram per variant, side by side, of the first window. Each backend has a bar, and
-// bars are sorted by load. The lower part of a bar is the CPU that the backend uses. The upper part
-// is the CPU that would still be unused if the load grew until the most loaded backend was
-// saturated.
+// Draws the first window: one diagram per variant, side by side. Each backend has a bar, and bars
+// are sorted by load. The lower part of a bar (used) is the CPU that the backend uses. The upper
+// part (wasted) is the difference to the CPU of the most loaded backend.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 

@@ -223,7 +223,7 @@ static bool have_equal_windows(const struct weir_sim_file *file) {
 	return true;
 }
 
-// The variants have been read without an error.
+// Checks the plots of a file. Call only if all variants were read without an error.
 static void check_plots(struct weir_json_reader *reader, const struct weir_sim_file *file) {
 	const struct weir_json_place root = {0}, plots = weir_json_place_member(&root, "plots");
 

@@ -200,7 +200,7 @@ static const struct weir_json_object policy_keys = {
 #define HAPPENING struct weir_sim_happening
 static const struct weir_json_key happening_rows[] = {
 	CHOICE(HAPPENING, "event", kind, happenings, REQUIRED,
-		"`fail-fast`: the backend returns errors at once. `slow`: the backend changes its speed. `lame-duck`: the backend announces the state lame-duck. `restart`: the backend drains, stops and starts again. `add-backends`, `remove-backends`: a reload changes the list of backends; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
+		"`fail-fast`: the backend returns errors immediately. `slow`: the backend changes its speed. `lame-duck`: the backend announces the state lame-duck. `restart`: the backend drains, stops and starts again. `add-backends`, `remove-backends`: a reload changes the list of backends; added backends do not exist before their first `add-backends`. `policy`: all clients change to another policy."),
 	MS(HAPPENING, "at_ms", at_ns, 0, DAY_MS, REQUIRED, "Start of the event."),
 	MS(HAPPENING, "for_ms", for_ns, 0, DAY_MS, PRESET("0"),
 		"Duration of `fail-fast`, `slow`, `lame-duck`; 0 = until the end of the run."),
@@ -399,7 +399,7 @@ static const struct weir_json_key steal_rows[] = {
 	NUMBER(MEMBER(steal), "share", share, 0, 1, PRESET("1"),
 		"Fraction of the backends that may steal simultaneously."),
 	MS(MEMBER(steal), "backoff_ms", backoff_ns, 0, DAY_MS, PRESET("0"),
-		"Pause after a refusal, doubled with each further refusal. Workers with planner plan: a request that was not made before the next plan counts as refused."),
+		"Pause after a refusal, doubled with each further refusal. Workers with the planner `plan`: a request that was not sent before the next plan is treated as refused."),
 	MS(MEMBER(steal), "backoff_max_ms", backoff_max_ns, 0, DAY_MS, PRESET("10000"),
 		"Maximum pause after a refusal."),
 	MS(MEMBER(steal), "rest_ms", rest_ns, 0, DAY_MS, PRESET("0"),

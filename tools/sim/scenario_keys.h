@@ -18,7 +18,7 @@ extern const struct weir_json_type weir_sim_type_whole; // uint32_t
 extern const struct weir_json_type weir_sim_type_number; // double
 // milliseconds, possibly with a fraction; stored as uint64_t nanoseconds
 extern const struct weir_json_type weir_sim_type_ms;
-// [a-z0-9][a-z0-9_-]*, below WEIR_SIM_NAME_BYTES
+// [a-z0-9][a-z0-9_-]*, shorter than WEIR_SIM_NAME_BYTES
 extern const struct weir_json_type weir_sim_type_name;
 extern const struct weir_json_type weir_sim_type_numbers; // struct weir_sim_numbers
 extern const struct weir_json_type weir_sim_type_elsewhere; // read by scenario.c itself

@@ -172,7 +172,7 @@ enum weir_sim_action_kind {
 	WEIR_SIM_ACTION_RETURN,
 	WEIR_SIM_ACTION_WARM,
 	WEIR_SIM_ACTION_LEARN_RETURN,
-	WEIR_SIM_ACTION_ADD, // adds `count` backends at once, like one reload
+	WEIR_SIM_ACTION_ADD, // adds `count` backends in one step, like one reload
 	WEIR_SIM_ACTION_REMOVE,
 	WEIR_SIM_ACTION_POLICY,
 };
@@ -272,7 +272,7 @@ void weir_sim_request_reject(struct weir_sim *sim, uint32_t index);
 // Functions defined in backend.c.
 int weir_sim_backends_init(struct weir_sim *sim);
 void weir_sim_backends_fini(struct weir_sim *sim);
-// Returns whether the next event of the backend's processor is due now. If so, the event counts as
+// Returns whether the next event of the backend's processor is due now. If so, marks the event as
 // handled: the caller must schedule the next event with weir_sim_backend_plan.
 bool weir_sim_backend_is_due(struct weir_sim *sim, uint32_t index);
 // Gives a request to the processor of a backend, or to its queue. cost_ns: CPU time of the request

@@ -232,8 +232,8 @@ bool weir_sim_table_update(struct weir_sim *sim, struct weir_sim_client *client)
 	if ((needs & WEIR_NEEDS_ERRORS) != 0 && sim->policy->error_window_ns == 0) {
 		uint32_t now_ms = error_window_ms(sim);
 
-		// Change the error window only if it differs by more than a quarter, because a
-		// change restarts its time slots.
+		// Change the error window only if the new value differs by more than a quarter,
+		// because a change restarts the time slots of the window.
 		if (now_ms > before_ms + before_ms / 4 || now_ms < before_ms - before_ms / 4) {
 			client->table.settings.error_window_ms = now_ms;
 			changed = true;

@@ -337,7 +337,7 @@ static void request_bucket(struct balancer *b) {
 		}
 		b->totals.steals[WEIR_SIM_STEAL_ASKED]++;
 		if (weir_sim_uniform(&b->steal) * 100.0 < b->scenario->steal.loss_percent) {
-			// The answer is late, so the victim keeps the bucket.
+			// The request arrives too late, so the victim keeps the bucket.
 			b->totals.steals[WEIR_SIM_STEAL_SILENT]++;
 		} else {
 			answer(b, request, !busy);
