@@ -3,10 +3,10 @@
 // Time-weighted round robin: a backend gets the new flows until their predicted service times add
 // up to its weight in milliseconds. Then the turn of the next backend begins.
 //
-// The first flow of a turn is also charged (poolifier does not charge it); otherwise the backends'
-// shares of the flows would not be proportional to their weights. A flow is charged when its
-// backend is chosen, not when the flow ends; otherwise all flows of a burst would go to one
-// backend.
+// The first flow of a turn is also charged (the library poolifier does not charge it); otherwise
+// the backends' shares of the flows would not be proportional to their weights. A flow is charged
+// when its backend is chosen, not when the flow ends; otherwise all flows of a burst would go to
+// one backend.
 #include "policy_private.h"
 
 #define NS_PER_WEIGHT UINT64_C(1000000)

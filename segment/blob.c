@@ -125,8 +125,8 @@ static bool read_selection(const struct weir_segment *segment, uint16_t service,
 	return true;
 }
 
-// Copies the description of the subset of a worker to private memory. base: start of the selection
-// in the segment.
+// Returns a private copy of the description of a worker's subset. base: start of the selection in
+// the segment.
 static struct weir_selection_subset read_subset(
 	const struct weir_selection *selection, const uint8_t *base, uint32_t worker) {
 	union {

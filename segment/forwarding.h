@@ -27,8 +27,8 @@ struct weir_forwarding_headers {
 	void (*build)(const struct weir_forwarding *forwarding, struct weir_backend_row *row,
 		uint8_t *at);
 	// Reads the setting of the mode (GUE port or GRE key) from the bytes between the outer IP
-	// header and the packet. at: these bytes, which may be invalid; bytes: their number. NULL:
-	// the mode has no setting.
+	// header and the packet. at: these bytes, which may be invalid; bytes: their number. This
+	// pointer is NULL if the mode has no setting.
 	void (*read)(const uint8_t *at, size_t bytes, struct weir_forwarding *ret);
 	// Finds the inner packet in a packet whose outer IP header has the protocol `protocol`. at:
 	// the payload of the outer IP header, `bytes` bytes long. Returns the number of bytes
@@ -50,7 +50,7 @@ bool weir_forwarding_has_protocol(enum weir_forwarding_mode mode, uint8_t protoc
 
 // Finds the inner packet in a forwarded packet of any mode, for example in a packet that an ICMP
 // error quotes. protocol: protocol of the outer IP header. at: the payload of the outer IP header,
-// `bytes` bytes long. *ret: how the packet was forwarded. *ret_protocol: IPPROTO_IPIP or
+// `bytes` bytes long. *ret: the forwarding mode and its setting. *ret_protocol: IPPROTO_IPIP or
 // IPPROTO_IPV6, the family of the inner packet. Returns the number of bytes between `at` and the
 // inner packet, or -1 if no mode builds such a packet.
 int weir_forwarding_find(uint8_t protocol, const uint8_t *at, size_t bytes,

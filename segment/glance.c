@@ -28,7 +28,7 @@ pid_t weir_glance_holder(const char *line, const struct stat *lock, bool same_de
 	int pid;
 
 	// A line of /proc/locks: "1: FLOCK ADVISORY WRITE 4711 00:19:1234 0 EOF". 4711 is the pid
-	// of the holder, 00:19:1234 the device and the inode of the file.
+	// of the holder, and 00:19:1234 is the device and the inode of the file.
 	if (sscanf(line, "%*d: FLOCK %*s %*s %d %x:%x:%" SCNu64, &pid, &major_id, &minor_id,
 		    &inode) != 4 ||
 		inode != lock->st_ino || pid <= 0) {

@@ -63,10 +63,10 @@
 #define WEIR_TABLE_SLOTS_MAX 16777213u // the largest prime below 2^24
 
 // A reference to a published blob. The upper 32 bits contain the lower half of the blob's
-// generation, the lower 32 bits the blob's offset / 64. 0 = nothing published. The generation is
-// unique per publication: equal generations mean the same blob even when memory is reused. A
-// generation has 64 bits and never wraps; the lower half in the reference is used only to check
-// that the reference and the blob belong together.
+// generation, and the lower 32 bits contain the blob's offset / 64. 0 = nothing published. The
+// generation is unique per publication: equal generations mean the same blob even when memory is
+// reused. A generation has 64 bits and never wraps; the lower half in the reference is used only to
+// check that the reference and the blob belong together.
 typedef uint64_t weir_ref;
 
 enum weir_blob_kind {
@@ -110,7 +110,7 @@ enum weir_closed_ports {
 // Set with DRAINED: workers treat existing flows of the bind as ended
 #define WEIR_BIND_ENDED 0x4000u
 // Set with DRAINED, TCP only: the bind is no longer in the configuration. If ENDED is also set,
-// workers end the flows of the bind themselves.
+// workers end the flows of the bind.
 #define WEIR_BIND_REMOVED 0x2000u
 #define WEIR_BIND_FLAGS (WEIR_BIND_DRAINED | WEIR_BIND_ENDED | WEIR_BIND_REMOVED)
 _Static_assert(WEIR_SERVICES_MAX <= WEIR_BIND_REMOVED, "flags must be above all service ids");

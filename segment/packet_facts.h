@@ -59,7 +59,7 @@ enum weir_packet_kind {
 //              port)
 //   DATA       SYN seen, young -> established; after RST -> established (the RST was forged)
 //   ACK        packet without a payload: SYN seen -> young, also if an RST came before; other
-//              states like DATA
+//              states as for DATA
 //   FIN        -> closing; further DATA refreshes the closing flow (half-closed download)
 //   RST        finished, but the flow stays for the timeout of its state: an RST is easily forged
 //   DATAGRAM   second datagram: UDP seen -> UDP; further datagrams refresh the flow

@@ -312,7 +312,8 @@ static void scan_selection(struct weir_reader *reader, uint32_t service) {
 	}
 }
 
-// Adopts one of the rows in `closing`, which must not be empty, unless the adoption must wait.
+// Adopts one of the rows in `closing`, or leaves it there if the adoption must wait. `closing` must
+// not be empty.
 static void closing_step(struct weir_reader *reader) {
 	uint32_t words = words_of(reader->segment->max_backends);
 

@@ -289,9 +289,9 @@ static int create_tables(
 	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL) < 0) {
 		return -errno;
 	}
-	// Allocate the data that workers read in every iteration, even before any table exists.
-	// With huge pages, allocate everything except the heap, because a page with ids in use
-	// also contains unused ids, and control reads both.
+	// Workers read some data in every iteration, even before any table exists: allocate this
+	// data now. With huge pages, allocate everything except the heap, because a page with ids
+	// in use also contains unused ids, and control reads both.
 	taken = huge_pages ? header->heap_off : header->identity_services_off;
 	if (fallocate(fd, 0, 0, (off_t)taken) < 0) {
 		return errno == ENOSPC ? -ENOMEM : -errno;

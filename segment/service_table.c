@@ -443,7 +443,7 @@ static int add_groups(struct builder *b) {
 	return 0;
 }
 
-// Inserts all keys into empty buckets. Returns false if a search would have to probe more than
+// Clears the buckets, and inserts all keys. Returns false if a search would have to probe more than
 // PROBES_MAX buckets.
 static bool fill_buckets(
 	const struct builder *b, struct weir_bind *buckets, uint32_t count, uint64_t seed) {

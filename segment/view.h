@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// View: pointers and counts of a published table, in private memory. Created by blob.h after
-// checking the bounds of the table against the segment; kept by a reader (reader.h).
+// View: pointers and counts of a published table, in private memory. Created by the functions of
+// blob.h after they have checked the bounds of the table against the segment; kept by a reader
+// (reader.h).
 #pragma once
 
 #include "layout.h"

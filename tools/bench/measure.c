@@ -280,7 +280,7 @@ static void traced_turn(struct weir_bench_engine *engine, struct weir_bench_pass
 
 // --- checks -------------------------------------------------------------------------------
 
-// Sets the expected backend and the expected choices for the packet of an item. They depend on the
+// Sets the expected backend and the expected choices for the packet of an item. Both depend on the
 // verdicts of earlier packets of the flow.
 static void expect(const struct weir_bench_engine *engine, const struct weir_bench_item *item,
 	const struct weir_verdict *verdict, struct weir_bench_expectation *ret) {

@@ -4,8 +4,9 @@
 // Called by main.c and run.c.
 //
 // One iteration of a worker is timed: weir_pipeline_process, weir_pipeline_maintain (expiry) and
-// the quiescent report. Two steps are not timed. Packets are generated in advance, `buffers`
-// packets at a time. Just before each burst, the mbuf fields that a driver would set are written.
+// the quiescent report. Two steps are not timed: packets are generated in advance, `buffers`
+// packets at a time, and the mbuf fields that a driver would set are written just before each
+// burst.
 //
 // The pipeline's clock advances only by the time that the timed steps take, as in a worker that is
 // never idle. If `pace` is set, the clock advances by a fixed time for each packet instead, so that
@@ -63,8 +64,8 @@ int weir_bench_fill(struct weir_bench_engine *engine, char *why, size_t why_byte
 // The length of a pass: a number of packets, or a time.
 struct weir_bench_length {
 	uint64_t packets; // rounded down to a multiple of the burst
-	// if above 0: `packets` is ignored, and the pass ends after the batch of `buffers` packets
-	// in which this time is over
+	// if above 0: `packets` is ignored, and the pass ends with the first batch of `buffers`
+	// packets that ends after this time
 	double seconds;
 };
 

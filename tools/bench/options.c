@@ -83,9 +83,10 @@ static const struct weir_option_word publish_words[] = {
 	{"both", WEIR_BENCH_PUBLISH_BOTH, "publish a selection and the headers of a backend"},
 	{"scrapes", WEIR_BENCH_PUBLISH_SCRAPES, "read all counters, as for metrics"},
 	{"lists", WEIR_BENCH_PUBLISH_LISTS, "list a part of the flow table"},
-	{"captures", WEIR_BENCH_PUBLISH_CAPTURES, "read the packets of a capture of all packets"},
+	{"captures", WEIR_BENCH_PUBLISH_CAPTURES,
+		"capture all packets, and read the captured packets"},
 	{"idle-captures", WEIR_BENCH_PUBLISH_IDLE_CAPTURES,
-		"read a capture whose filter matches no packet"},
+		"read a capture that matches no packet"},
 	{NULL, 0, NULL},
 };
 static const struct weir_option_word protocols[] = {

@@ -22,8 +22,8 @@ enum weir_bench_case {
 #undef X
 };
 
-// Where a packet's headers are when the pipeline first reads them: warm = in the cache, cold = in
-// memory.
+// The location of a packet's headers when the pipeline first reads them: warm = in the cache, cold
+// = in memory.
 #define WEIR_BENCH_HEADERS(X) X(WARM, "warm") X(COLD, "cold")
 enum weir_bench_headers {
 #define X(name, key) WEIR_BENCH_HEADERS_##name,

@@ -192,9 +192,9 @@ static int answer(const struct child *child, char order) {
 	return write(child->to_parent, &order, 1) == 1 ? 0 : -EIO;
 }
 
-// Waits for a command from the parent process, at most until `until_ns`; UINT64_MAX = for ever.
-// Returns 1 (a command was received), 0 (no command), -EPIPE (the parent has closed the pipe or
-// exited), or another negative errno.
+// Waits for a command from the parent process, at most until `until_ns`; UINT64_MAX = without a
+// limit. Returns 1 (a command was received), 0 (no command), -EPIPE (the parent has closed the pipe
+// or exited), or another negative errno.
 static int next_order(const struct child *child, uint64_t until_ns, char *ret) {
 	struct pollfd fd = {.fd = child->from_parent, .events = POLLIN};
 	uint64_t now = weir_monotonic_ns();

@@ -65,8 +65,8 @@ static int read_weight(const char *equals, const char *end, uint32_t *ret) {
 	return read_number(text, WEIGHT_MAX, ret);
 }
 
-// Sets the fields of a change that all kinds of changes have. *end: end of the value without its
-// packet number. Returns 0, or -EINVAL with the rest of the message in why.
+// Sets the fields that all kinds of changes have. *end: end of the value without its packet number.
+// Returns 0, or -EINVAL with the rest of the message in why.
 static int begin_change(const struct weir_option *option, const char *value,
 	const struct weir_pcap_options *options, struct weir_pcap_change *change, const char **end,
 	char *why, size_t why_bytes) {

@@ -23,7 +23,7 @@ int weir_pcap_report_begin(
 // packet, from 1.
 void weir_pcap_report_packet(struct weir_pcap_report *report, uint64_t number,
 	const struct weir_capture_frame *frame, const struct weir_offline_result *result);
-// Report totals, and, as JSON, the error that ended the run early (NULL = none). Frees the report.
-// Returns 0, -EIO (some output could not be written).
+// Report the totals and, in the JSON object, the error that ended the run early (NULL = none).
+// Frees the report. Returns 0, -EIO (some output could not be written).
 int weir_pcap_report_end(
 	struct weir_pcap_report *report, const struct weir_tables *tables, const char *error);

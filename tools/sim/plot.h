@@ -14,6 +14,6 @@
 //
 // format  "svg" or "png"
 // Returns 0, -ENOENT (no gnuplot; the scripts were written), or negative errno with one line in
-// why: the first failure; the other plots are drawn nevertheless.
+// why: the first failure; the other plots are still drawn.
 int weir_sim_plots_draw(const char *directory, const char *format, const struct weir_sim_file *file,
 	const struct weir_sim_results *results, char *why, size_t why_bytes);

@@ -17,8 +17,8 @@
 #include "result.h"
 #include "scenario.h"
 
-// Run a scenario with this seed. progress: rises by 1000 in total, one for each thousandth of the
-// simulated time (with workers, by 1000 at the end of the run); other threads may read it; may be
-// NULL. After an error, it may have risen by less. Returns 0, -ENOMEM.
+// Run a scenario with this seed. progress: rises by 1000 in total, by 1 for each thousandth of the
+// simulated time (with workers, by 1000 at the end of the run). Other threads can read it. NULL =
+// not needed. After an error, the total can be lower. Returns 0, -ENOMEM.
 int weir_sim_run(const struct weir_sim_scenario *scenario, uint64_t seed, atomic_ullong *progress,
 	struct weir_sim_result **ret);

@@ -105,8 +105,8 @@ static const uint64_t *allowed_of(
 				      : NULL;
 }
 
-// Describes a request as a task for the steal planner. The cost of a move is the round trip to the
-// victim. If the request moves with the client's next retransmission, the wait for the
+// Describes a request as a task for the steal planner. The cost of a move is the time of the round
+// trip to the victim. If the request moves with the client's next retransmission, the wait for the
 // retransmission is added. If the planner ignores costs, all tasks have the same duration and moves
 // cost nothing.
 static struct weir_steal_task describe(

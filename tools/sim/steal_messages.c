@@ -8,7 +8,7 @@
 //   1. The planner selects the request, and control sends a steal request to the victim's agent.
 //   2. If the client's request still waits, the agent releases the client's request and confirms.
 //   3. The thief gets the client's request.
-// A missing answer counts as a refusal. If the agent has released a client's request, but the
+// A missing answer is treated as a refusal. If the agent has released a client's request, but the
 // answer was lost, the request returns to the victim with the client's next packet.
 #include <errno.h>
 #include <stdlib.h>

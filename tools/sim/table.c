@@ -14,7 +14,8 @@
 #include "stride.h"
 
 #define NS_PER_MS 1000000u
-// The automatic error window is the average latency times ERROR_WINDOW_LATENCIES, within bounds.
+// The automatic error window is the average latency times ERROR_WINDOW_LATENCIES, but at least
+// ERROR_WINDOW_MIN_MS and at most ERROR_WINDOW_MAX_MS.
 #define ERROR_WINDOW_LATENCIES 10u
 #define ERROR_WINDOW_MIN_MS 1000u
 #define ERROR_WINDOW_MAX_MS 30000u
