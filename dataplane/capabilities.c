@@ -23,9 +23,9 @@ int weir_capabilities_freeze(void) {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-// Drops all inheritable capabilities of the calling thread, and its permitted and effective
-// capabilities except, if keep_net_admin is set, CAP_NET_ADMIN. The function makes only system
-// calls, so that it can run in a signal handler. Returns 0 or negative errno.
+// Drops all capabilities of the calling thread. If keep_net_admin is set, CAP_NET_ADMIN remains
+// permitted and effective. The function makes only system calls, so that it can run in a signal
+// handler. Returns 0 or negative errno.
 static int drop(bool keep_net_admin) {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];

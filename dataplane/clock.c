@@ -24,8 +24,8 @@ void weir_clock_correct(struct weir_clock *clock, uint64_t cycles) {
 	uint64_t elapsed = cycles - clock->base_cycles;
 	uint64_t last_ns = clock->base_ns;
 
-	// The clock must not go backwards: it was read at most one period after its base
-	// (weir_clock_due).
+	// The new base must not be before a time that was already read. The clock is read only
+	// until one period after its base (weir_clock_due).
 	if (elapsed > clock->period_cycles) {
 		elapsed = clock->period_cycles;
 	}

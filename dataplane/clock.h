@@ -34,8 +34,8 @@ static inline bool weir_clock_due(const struct weir_clock *clock, uint64_t cycle
 	return cycles - clock->base_cycles >= clock->period_cycles;
 }
 
-// Returns the time at `cycles`, which must be from 0 to less than 4 seconds after the last
-// correction. [worker]
+// Returns the time at `cycles`. cycles: not before the last correction, and less than 4 seconds
+// after it. [worker]
 static inline uint64_t weir_clock_ns(const struct weir_clock *clock, uint64_t cycles) {
 	return clock->base_ns + (((cycles - clock->base_cycles) * clock->ns_per_cycle) >> 32);
 }

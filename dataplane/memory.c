@@ -88,7 +88,8 @@ int weir_memory_choose(const struct weir_plan *plan, const struct weir_memory_fa
 	struct weir_memory *ret, char *why, size_t why_bytes) {
 	uint64_t need = plan->total_bytes;
 	uint64_t page = facts->page_bytes != 0 ? facts->page_bytes : 2 * MIB;
-	// Add eight pages, because several heaps and pools each begin on a separate page.
+	// Add eight pages of less than 1 GiB, because several heaps and pools each begin on a
+	// separate page.
 	uint64_t huge_need = (need + page - 1) / page * page + 8 * (page < GIB_PAGE ? page : 0);
 
 	why[0] = '\0';

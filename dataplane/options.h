@@ -30,5 +30,5 @@ struct weir_dataplane_options {
 int weir_dataplane_options_parse(
 	int argc, char **argv, struct weir_dataplane_options *ret, char *why, size_t why_bytes);
 
-// Write the text of --help. buffer: has WEIR_HELP_BYTES. Returns buffer.
+// Write the text of --help to buffer. bytes: size of the buffer, WEIR_HELP_BYTES. Returns buffer.
 const char *weir_dataplane_help(char *buffer, size_t bytes);

@@ -126,9 +126,10 @@ static int victim_of(const uint64_t *entries, uint32_t tick) {
 	return victim;
 }
 
-// Updates the existing entry of a source from `before` to `after`. If the entry has a backend other
-// than `stale` and the backend in `after`, the entry stays unchanged. Returns the backend of the
-// entry, or WEIR_AFFINITY_NONE if another worker has changed the entry in the meantime.
+// Updates the existing entry of a source from `before` to `after`. If the backend of the entry
+// differs from `stale` and from the backend in `after`, the entry stays unchanged. Returns the
+// backend of the entry, or WEIR_AFFINITY_NONE if another worker has changed the entry in the
+// meantime.
 static uint16_t follow(uint64_t *at, uint64_t after, uint16_t stale, uint64_t before) {
 	if (backend_of(before) != backend_of(after) && backend_of(before) != stale) {
 		return backend_of(before);

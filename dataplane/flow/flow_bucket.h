@@ -181,8 +181,7 @@ struct weir_flow_table {
 	struct weir_flow_secret secret;
 	struct weir_flow_listener listener;
 	// Timeouts of flows in phase RESET: reset_ticks is the timeout of established flows;
-	// reset_ticks_short applies while more than three quarters of the flows of a family are in
-	// use.
+	// reset_ticks_short applies while a family uses more than three quarters of its capacity.
 	uint32_t reset_ticks, reset_ticks_short;
 	uint64_t stamped; // time of stamps and now, in units of 2^WEIR_FLOW_STAMP_SHIFT ns
 	uint64_t swept_ns;

@@ -51,8 +51,8 @@ static uint32_t other_bucket(
 			(uint16_t)b->ports[slot], (uint16_t)(b->ports[slot] >> 16), protocol,
 			table->hash_seed);
 	}
-	// The caller has chosen the part of the flow, so the part cannot be computed from the key.
-	// The bucket determines the part, because both buckets of a flow are in the same part.
+	// With given_parts, the part cannot be computed from the key. The bucket determines the
+	// part, because both buckets of a flow are in the same part.
 	if (unlikely(table->given_parts)) {
 		hash = weir_flow_bucket_hash_in_part(
 			&table->secret, hash, (uint32_t)(bucket / family->part_buckets));

@@ -19,7 +19,8 @@ static const struct {
 	[WEIR_PHASE_ESTABLISHED] = {WEIR_FLOW_ESTABLISHED, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_CLOSING] = {WEIR_FLOW_CLOSING, WEIR_FLOW_CLOSING},
 	// A forged RST must not make a flow expire earlier, so the established timeout applies.
-	// While the table is more than three quarters full, the closing timeout applies instead.
+	// While the flows of a family use more than three quarters of its capacity, the closing
+	// timeout applies instead.
 	[WEIR_PHASE_RESET] = {WEIR_FLOW_CLOSING, WEIR_FLOW_ESTABLISHED},
 	[WEIR_PHASE_JOINED] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},
 	[WEIR_PHASE_WAITING] = {WEIR_FLOW_SYN_SEEN, WEIR_FLOW_SYN_SEEN},

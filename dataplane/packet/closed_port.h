@@ -9,6 +9,6 @@
 #include "burst.h"
 
 // Set the verdict of TCP or UDP packet i as closed_ports of the VIP specifies: kernel, drop or
-// reject. A packet to no VIP goes to the kernel; a packet to a drained bind never does. A packet
-// that gets a reply counts as dropped. [worker]
+// reject. A packet to no VIP goes to the kernel. For a packet to a drained bind, reject applies
+// instead of kernel. A packet that gets a reply counts as dropped. [worker]
 void weir_closed_port(struct weir_burst *b, unsigned int i);

@@ -175,8 +175,8 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 #define WEIR_PADDING_BYTES_MAX 32u // more than the padding of a frame with an IP header
 
 // Pads a frame with an IP packet to the minimum Ethernet length if it is in one segment and the
-// buffer has room, because not every NIC pads frames. If there is room, zeroes a constant number of
-// bytes, also behind the frame, because this needs no call of memset.
+// buffer has room, because not every NIC pads frames. If WEIR_PADDING_BYTES_MAX bytes fit, zeroes
+// this number of bytes, also behind the frame, because a constant number needs no call of memset.
 static inline void weir_encap_pad(struct rte_mbuf *m) {
 	uint32_t bytes = WEIR_FRAME_BYTES_MIN - RTE_MIN(m->pkt_len, WEIR_FRAME_BYTES_MIN);
 	uint32_t room = rte_pktmbuf_tailroom(m);

@@ -47,9 +47,9 @@ static void move(struct weir_burst *b, const struct weir_descriptor *d, weir_flo
 		state == WEIR_FLOW_SYN_SEEN || state == WEIR_FLOW_UDP_SEEN, b->now_ns);
 }
 
-// Chooses another backend with the policy, for a flow that must leave its backend. Returns the
-// headers of the new backend, or NULL if the policy chooses no backend or a closed backend: the
-// selection can be older than the rows.
+// Chooses another backend for a flow that must leave its backend (weir_new_flow_choose). Returns
+// the headers of the new backend, or NULL if no backend is chosen, or a backend that is removed or
+// closed, because the selection can be older than the rows.
 static const struct weir_outer *choose_another(struct weir_burst *b, struct weir_descriptor *d) {
 	uint16_t service = weir_burst_existing_service(b, &d->key);
 	const struct weir_outer *outer;

@@ -16,8 +16,8 @@
 
 #include "transmit.h"
 
-// Maximum of n: some drivers check only every n-th descriptor, and do not report the state of the
-// last descriptors.
+// Some drivers check only every n-th descriptor, and do not report the state of the last
+// descriptors. This is the maximum of n.
 #define WEIR_DEPARTURE_STEP 32u
 
 // Returns whether the first `put` packets of the path's own queue were transmitted. Some drivers do
