@@ -92,10 +92,10 @@ static bool find_cursor(struct weir_policy_client *client, const struct weir_pol
 	return false;
 }
 
-// Returns whether the workers' cursors must be spread over the candidates again: this table has
-// more candidates than the previous table, which had fewer candidates than there are workers, or at
-// most half as many as this table. Otherwise several workers would choose the same candidates at
-// the same time.
+// Returns whether the workers' cursors must be spread over the candidates again. This is the case
+// if candidates are added, and the previous table had fewer candidates than there are workers, or
+// at most half as many candidates as this table. Without spreading, several workers would choose
+// the same candidates at the same time.
 static bool must_spread(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, const struct weir_policy_table *table) {
 	return worker->ranks > 1 && table->count > client->count &&

@@ -188,7 +188,7 @@ struct weir_policy_table {
 struct weir_policy_worker;
 struct weir_policy_client;
 
-// Choose one of the candidates of the table, which has at least one. Returns the id (below
+// Choose a candidate of the table. table->count must be above 0. Returns the id (below
 // backend_count) of a backend for which weir_policy_below_limit is true, or WEIR_POLICY_NONE. With
 // WEIR_POLICY_NONE, such a backend may still exist: each policy stops after a fixed number of
 // tries.

@@ -59,7 +59,7 @@ enum weir_subset_mode {
 		WEIR_SUBSET_MODE_COUNT,
 };
 
-// The unit that is one client: all workers of a client use the same subset. X(NAME, "name")
+// The unit that counts as one client. All workers of a client use the same subset. X(NAME, "name")
 #define WEIR_SUBSET_CLIENTS(X) \
 	X(GROUP, "group") /*all instances that can receive each other's flows*/ \
 	X(INSTANCE, "instance") \
@@ -126,8 +126,8 @@ uint32_t weir_subset_order(const struct weir_subset_params *params, uint32_t n, 
 uint32_t weir_subset_choose(const struct weir_subset_params *params, const uint8_t *usable,
 	uint32_t n, uint32_t *ret_subset, uint32_t *scratch);
 
-// Add the number of clients of each backend to its element of counts, for clients 0 .. clients - 1;
-// params->client is ignored.
+// For each backend b, add to counts[b] the number of clients that use the backend, among the
+// clients 0 .. clients - 1. params->client is ignored.
 //
 // counts      [n]
 // scratch     [n + weir_subset_scratch_count(n)]

@@ -173,8 +173,8 @@ static inline bool weir_window_is_intact(
 	return worker->windows.head - client->window_at <= worker->windows.size;
 }
 
-// Returns the stamp of the window that contains entry `place`. The window is loaded if its stamp is
-// client->window_stamp.
+// Returns the stamp of the window that contains entry `place`. With more than WEIR_POLICY_EXACT
+// candidates, a window is loaded only if its stamp is client->window_stamp.
 static inline uint64_t *weir_window_stamp(const struct weir_policy_worker *worker,
 	const struct weir_policy_client *client, uint32_t place) {
 	return &worker->windows.stamp[(client->window_offset + place) / WEIR_POLICY_WINDOW];
