@@ -334,8 +334,8 @@ static void refuse(int fd, int error, pid_t holder) {
 }
 
 // Returns whether the process at the other end of a connection is allowed to attach (H1 of
-// handover.h), and otherwise counts a refusal. Uses the credentials that the process had when it
-// connected, as reported by the kernel.
+// handover.h). If it is not allowed, counts a refusal. Uses the credentials that the process had
+// when it connected, as reported by the kernel.
 static bool may_attach(struct weir_handover_server *server, int fd, struct ucred *ret_peer) {
 	struct weir_handover_refusals *refusals = &server->refusals;
 	struct ucred peer = {.uid = (uid_t)-1};

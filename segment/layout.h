@@ -326,7 +326,7 @@ enum weir_admin_state {
 	X(DRAINING, "draining") /* there are open flows, and the deadline has not passed */ \
 	X(DRAINED, "drained") /* no open flow was left */ \
 	X(KEPT, "kept") /* flows were left at the deadline: these flows continue */ \
-	X(DROPPED, "dropped") /* flows were left at the deadline: their clients get RSTs */
+	X(DROPPED, "dropped") /* flows were left at the deadline: clients of TCP flows get RSTs */
 
 enum weir_drain_phase {
 #define X(name, key) WEIR_DRAIN_##name,
@@ -426,7 +426,7 @@ struct weir_share_counters { // [worker]
 #define X(field, unit, metric, text) uint64_t field;
 	WEIR_SHARE_FIGURES(X)
 #undef X
-	// Number of half-open flows that became established, so that they can no longer count in
+	// Number of flows whose backend has answered the SYN, so that they can no longer count in
 	// `errors`; counted only with WEIR_NEEDS_RESULTS. Not shown to users.
 	uint64_t established;
 	// Flows of the backend that are half-open now; counted only with WEIR_NEEDS_HALF_OPEN. Not

@@ -86,8 +86,8 @@ struct weir_segment_params {
 	uint64_t hash_seed;
 	// YES: the creator must set the bucket owners before workers start
 	enum weir_bucketing bucketing;
-	bool huge_pages; // memfd of 2 MiB pages, allocated now except for the heap; -ENOMEM if
-			 // there are not enough
+	bool huge_pages; // memfd of 2 MiB pages, allocated at creation except for the heap; -ENOMEM
+			 // if there are not enough
 	const struct weir_port_info *port_info; // [ports]
 };
 

@@ -52,8 +52,9 @@ static inline struct weir_selection_params weir_selection_defaults(
 int weir_selection_build(struct weir_writer *writer, const struct weir_selection_params *params,
 	const struct weir_selection_member *members, uint32_t n, struct weir_selection **ret);
 
-// The functions below build a selection with one subset in steps, so that building a large table
-// does not block the caller for long. The result equals the result of weir_selection_build.
+// Work of weir_selection_begin, _step and _finish. These functions build a selection with one
+// subset in steps, so that building a large table does not block the caller for long. The result
+// equals the result of weir_selection_build.
 struct weir_selection_work;
 
 // Start building a selection of n members in steps. Takes ownership of members, which were
