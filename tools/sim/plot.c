@@ -142,7 +142,7 @@ static int draw_sorted(const struct drawing *d, const char *axis) {
 
 // Draws the first window: one diagram per variant, side by side. Each backend has a bar, and bars
 // are sorted by load. The lower part of a bar (used) is the CPU that the backend uses. The upper
-// part (wasted) is the difference to the CPU of the most loaded backend.
+// part (wasted) ends at the CPU that the most loaded backend uses.
 static int draw_used(const struct drawing *d) {
 	uint32_t most = 0;
 
