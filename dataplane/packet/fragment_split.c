@@ -21,7 +21,7 @@ bool weir_fragment_allowed(const struct rte_mbuf *m, const struct weir_descripto
 	return d->key.family == 4 && (weir_load16(ip + 6) & RTE_BE16(IPV4_DF)) == 0;
 }
 
-// Write to `to` the IP header of all pieces except the first: without the options that must not be
+// Write the IP header of all pieces except the first to `to`, without the options that must not be
 // copied. Returns the length of the header.
 static uint32_t later_header(const uint8_t *ip, uint32_t header_bytes, uint8_t *to) {
 	uint32_t bytes = WEIR_IPV4_BYTES, at = WEIR_IPV4_BYTES;

@@ -4,7 +4,7 @@
 #include "affinity.h"
 #include "source.h"
 
-_Static_assert(WEIR_SOURCE_LINE == WEIR_AFFINITY_WAYS, "a line of the table must have one bucket");
+_Static_assert(WEIR_SOURCE_LINE == WEIR_AFFINITY_WAYS, "a line of the table must be one bucket");
 _Static_assert(WEIR_SOURCE_PAGE >= WEIR_AFFINITY_WAYS,
 	"a page must have room for the entries of a bucket, so that each request makes progress");
 

@@ -29,8 +29,8 @@ void weir_buffers_fini(struct weir_buffers *buffers) {
 	}
 }
 
-// Returns the NUMA node of the pool for a device on this socket: the first node if the device has
-// no node, or without huge pages, because DPDK assigns all ordinary pages to one node.
+// Returns the NUMA node of the pool for a device on this socket. This is the first node if the
+// device has no node, or without huge pages, because DPDK assigns all ordinary pages to one node.
 static unsigned int node_of(int socket) {
 	if (socket < 0 || rte_eal_has_hugepages() == 0) {
 		socket = rte_socket_id_by_idx(0);
