@@ -155,8 +155,8 @@ TEST(affinity_walk_that_outlasts_the_timeout_is_not_a_hung_daemon) {
 
 	assert_int_equal(outcome.status, 3);
 	assert_string_equal(outcome.err,
-		"weirctl: weir-control is still forgetting clients after 150 ms; the result will "
-		"be in \"weirctl audit show\"; use --timeout MS to wait longer\n");
+		"weirctl: weir-control is still deleting affinity entries after 150 ms; the result "
+		"will be in \"weirctl audit show\"; use --timeout MS to wait longer\n");
 	free_outcome(&outcome);
 	outcome = RUN(server_folder(server), "--timeout=150", "affinity", "show");
 	assert_int_equal(outcome.status, 3);
