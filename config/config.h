@@ -254,8 +254,8 @@ struct weir_config_health_check {
 	// interval after a failed check, until `fall` checks have failed; 0 = interval_ms
 	uint32_t retry_interval_ms;
 	uint32_t rise, fall; // default 2, 3; of agent_check always 1, 1
-	// bit i: the file sets the i-th key of a health check: in this check, or, if a backend's
-	// own check inherits the value, in the check of the service
+	// bit i: the file sets the i-th key of a health check, in this check, or in the check of
+	// the service if a backend's own check inherits the value
 	uint64_t given;
 };
 

@@ -86,8 +86,8 @@ json_t *weir_difference_json(const struct weir_difference *difference);
 // parentheses. The text is truncated to the size of the buffer. Returns buffer.
 const char *weir_change_format(const struct weir_change *change, char *buffer, size_t bytes);
 
-// Returns the bind that a change adds to a service, or removes from it; borrowed. NULL = the change
-// is not of a bind. Example: "tcp 198.51.100.10:80".
+// Returns the bind that a change adds to a service, or removes from it, such as
+// "tcp 198.51.100.10:80"; borrowed. NULL = the change neither adds nor removes a bind.
 const char *weir_change_bind(const struct weir_change *change);
 
 // Copies from `running` into `to` all values that need a restart when they change. Other values of

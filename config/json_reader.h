@@ -85,8 +85,8 @@ struct weir_json_key {
 	const char *unit; // "ms", "bytes", "percent"; NULL = none
 	const char *fallback; // default as JSON; NULL = none, the field stays 0
 	const struct weir_json_choice *choices;
-	// Returns the choice to suggest for an unknown word, or NULL: a word of another program may
-	// have an equivalent choice. If the function is NULL, the nearest choice is suggested,
+	// Returns the choice to suggest for an unknown word, such as a word of another program;
+	// returns NULL if there is none. If the function is NULL, the nearest choice is suggested,
 	// unless the key has fewer than five choices.
 	const char *(*meant)(const char *text);
 	const struct weir_json_object *object; // keys of a struct or of list elements
