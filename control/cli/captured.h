@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 // Returns the text value of a key of the packet, or "" if the packet lacks the key. The text is
-// valid until the packet is freed, and may not be safe for a terminal.
+// valid until the packet is freed, and is not escaped for a terminal.
 const char *weir_captured_text(const json_t *packet, const char *key);
 
 // Copy the start of the packet, at most `bytes` bytes. Returns the length, or 0 if the data is not

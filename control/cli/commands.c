@@ -398,8 +398,8 @@ const struct weir_cli_command weir_cli_commands[] = {
 	 "Useful after a scale-out: the clients connect again, and the new flows get a backend\n"
 	 "as usual. The mean is the backend's share, by weight, of the service's open flows on this\n"
 	 "balancer; backends that get no new flows are left out. The weir-agent of the backend ends the\n"
-	 "connections, if it runs with --shed-idle or --shed-hook: not faster than --rate, until the\n"
-	 "backend is at the mean.\n"
+	 "connections until the backend is at the mean, but not faster than --rate. This agent\n"
+	 "must run with --shed-idle or --shed-hook.\n"
 	 "\"backend show NAME\" shows the progress.\n"
 	 BACKEND_TEXT,
 	 "weirctl backend shed --to-mean --rate 50/s web/web-1", "shed.start", 1, 1, WEIR_CLI_SHED,

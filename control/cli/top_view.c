@@ -261,7 +261,8 @@ static void print_events(FILE *out, const json_t *view, uint32_t width) {
 		json_t *row = json_copy(event);
 
 		if (json_is_null(json_object_get(row, "to"))) {
-			// An event of a service has only a source: "up", "down" or "drain".
+			// An event of a service has no member `to`, only a source, such as "up",
+			// "drain" or "backups".
 			json_object_set(row, "to", json_object_get(row, "source"));
 		} else {
 			name_source(row);

@@ -41,8 +41,8 @@ static void adopt_next_hop(struct weir_backend_entry *backend, const struct weir
 }
 
 // Copies the published down flags of a backend. A leaving backend keeps its flags, which mark it as
-// down, unless its service is removed and draining: then a backend that was up is not marked as
-// down before the drain ends.
+// down, unless removed binds of its service are draining: then a backend that was up is not marked
+// as down before the drain ends.
 static void adopt_flags(const struct weir_state *state, struct weir_backend_entry *backend,
 	const struct weir_backend_row *row) {
 	if ((row->flags & WEIR_BACKEND_PRESENT) != 0 &&

@@ -46,7 +46,7 @@ struct weir_health_starts {
 void weir_health_starts_init(struct weir_health_starts *starts, unsigned int max,
 	void (*run)(struct weir_health_start *start));
 // Sets the limit of file descriptors for all probes together: about half of the process's current
-// limit, but at least 8.
+// limit, but at least 8, and at most the number that `max` probes need.
 void weir_health_starts_limit(struct weir_health_starts *starts);
 // Queues a probe, and runs the queued probes that the limit permits. If the limit does not permit
 // this probe yet, a later call of weir_health_starts_add or weir_health_starts_run runs it.
