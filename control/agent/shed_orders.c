@@ -31,9 +31,9 @@ static struct weir_shed_order *find(
 	return found;
 }
 
-// Returns an entry that can be used for a new order: an unused entry, or else the entry whose
-// deadline is the earliest and has passed. Returns NULL if there is none: an entry is kept until
-// the deadline of its order, because the balancer can repeat the order until then.
+// Returns an entry that can be used for a new order: an unused entry, or else, except the active
+// order, the entry with the earliest deadline that has passed. Returns NULL if there is none: an
+// entry is kept at least until its deadline, because the balancer can repeat the order until then.
 static struct weir_shed_order *find_room(struct weir_shed_orders *orders, uint64_t clock_ms) {
 	struct weir_shed_order *room = NULL;
 

@@ -46,8 +46,8 @@ enum weir_steals_verdict {
 // Classify an authentic request. agent: random number of this process. clock_ms: current time of
 // the agent's clock, as in its answers. *ret: with NEW, KNOWN and PENDING, the entry of the
 // request, valid until the next call. *refusal: with REFUSED, the reason: AGENT (the request is for
-// another process), FLOW (a known request with another flow), VALUE (the deadline is too late) or
-// RATE (too many requests).
+// another process), FLOW (a known request with another flow), VALUE (the deadline is too far in
+// the future) or RATE (too many requests).
 enum weir_steals_verdict weir_steals_take(struct weir_steals *steals,
 	const struct weir_agent_steal *steal, uint64_t agent, uint64_t clock_ms,
 	struct weir_steals_entry **ret, enum weir_agent_refusal *refusal);

@@ -48,8 +48,8 @@ struct weir_words_params { // the pointers must outlive struct weir_words
 	enum weir_health_word (*word)(void *context, uint32_t index);
 	// Returns whether this state is announced for all ports of the service.
 	bool (*has)(void *context, uint32_t index, enum weir_health_word word);
-	// Returns the number of socket changes at the service's ports after which a port drops an
-	// announcement of this state (watched_ports.h).
+	// Returns how many socket changes of the kind that ends an announcement of this state have
+	// occurred at the service's ports (watched_ports.h).
 	uint32_t (*ended)(void *context, uint32_t index, enum weir_health_word word);
 	void (*announce)(void *context, uint32_t index, enum weir_health_word word);
 	// Set the fields `balancers` and `pending` of the reply.

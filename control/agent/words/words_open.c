@@ -52,7 +52,7 @@ static int make_dir(const char *run_dir) {
 	return dir;
 }
 
-// Removes the sockets of an earlier agent. agent.sock is not in use, so that agent has exited.
+// Removes the sockets of an earlier agent, which has exited, because agent.sock is not in use.
 static void remove_sockets(const char *path) {
 	DIR *dir = opendir(path);
 	const struct dirent *entry;
