@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Balancers: lists the balancers that probe this agent. An entry contains the fields that the
-// balancer requests, and shows whether it has acknowledged the announced state
+// balancer requests, and shows whether the balancer has acknowledged the announced state
 // (WEIR_HEALTH_WORD_*). The first authentic probe that is addressed to this agent process creates
 // an entry. An entry is removed when its balancer has sent no probe for WEIR_AGENT_SILENT_PROBES
 // probe intervals. A probe that is addressed to another process is answered, but creates no entry,

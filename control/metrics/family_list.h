@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The list of metric families: names, types, units, labels and help texts. For each family, `key`
-// names the member of a row of its scope that contains its values. The table in
+// The list of metric families: names, types, units, labels and help texts. `key` names the member
+// that contains the value of a family, in each row of the scope. The table in
 // docs/reference/metrics.md is generated from this list.
 //
 // Threads: any; constant.
