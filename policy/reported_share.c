@@ -115,7 +115,7 @@ const char *weir_reported_share_unused(
 		return "no flows";
 	}
 	if (part(share, workers) > NEARLY_ALL) {
-		return "the worker already counts nearly all flows itself";
+		return "nearly all reported requests are flows of this instance";
 	}
 	if (gain(share) < WEIR_REPORTED_SHARE_GAIN) {
 		return "most flows end before the next report";

@@ -5,10 +5,10 @@
 // socket lookup has found nothing.
 //
 // The sysctl tcp_syncookies determines when the kernel sends cookies: 0 = never, 1 (the default) =
-// while the queue of half-open connections of a socket is full, 2 = always. Cookies are valid for
-// two minutes. The kernel counts cookies per network namespace (SyncookiesSent), so cookies of one
-// socket affect the result for all sockets. Cookies made by a firewall or a BPF program are not
-// counted.
+// while the queue of half-open connections of a socket is full, 2 = always. A cookie is
+// valid for at most two minutes. The kernel counts cookies per network namespace (SyncookiesSent),
+// so cookies of one socket affect the result for all sockets. Cookies made by a firewall or a BPF
+// program are not counted.
 //
 // Threads: one.
 #pragma once

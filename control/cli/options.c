@@ -174,7 +174,7 @@ static const struct weir_option rows[] = {
 		.repeatable = true, .take = take_reason, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "action", "ACTION",
 		"only packets with this action: forward, reply, kernel, drop or offer (a fragment "
-		"passed to the next worker)",
+		"or ICMP error passed to the next worker)",
 		.repeatable = true, .take = take_action, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(TEXT, "client", "PREFIX",
 		"only packets from these clients: an address, or a prefix like 192.0.2.0/24",

@@ -327,7 +327,8 @@ struct weir_agent_shed_bind {
 	X(REMOVED, "removed", \
 		"a handshake in progress was removed without a reset: the flow may be moved") \
 	X(RUNNING, "running", \
-		"the connection is established: it is in the application or in the accept queue") \
+		"the flow has a connection: accepted by the application, in the accept queue, or " \
+		"closing") \
 	X(UNSETTLED, "unsettled", \
 		"a SYN+ACK was just sent, and the client's ACK may be in flight") \
 	X(COOKIES, "cookies", \

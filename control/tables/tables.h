@@ -99,9 +99,9 @@ void weir_tables_free(struct weir_tables *tables); // published tables stay in t
 // as in weir_tables_open, and then the values that were set in this process are set again. Ids may
 // change: look them up again after the call.
 //
-// Returns 0 or a negative errno. After an error, weir_tables_segment returns NULL if no segment is
-// bound: there are too many ids, or memory ran out. Otherwise weir_tables_publish has failed, and
-// the caller must publish again.
+// Returns 0 or a negative errno. If the segment has too few ids, or memory runs out, no segment is
+// bound after the error (weir_tables_segment returns NULL). If weir_tables_publish has failed, the
+// segment is bound, and the caller must publish again.
 int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment);
 
 // Makes `config` the current configuration, and publishes the differences. On an error the previous
@@ -481,9 +481,9 @@ struct weir_service_state {
 int weir_tables_service(
 	const struct weir_tables *tables, uint16_t id, struct weir_service_state *ret);
 
-// Former flows of a service: flows that may move to another backend when a worker starts,
-// although their backend is in the selection. The new worker has no entry for them. The numbers
-// are upper limits.
+// Former flows of a service: flows that may move to another backend when a worker starts, although
+// their backend is in the selection. A worker starts with an empty flow table, and chooses the
+// backend of a flow with the current selection. The numbers are upper limits.
 struct weir_former_flows {
 	// Flows that may have begun before the last change to the selection (backends, weights,
 	// settings), to the backends' rows (open or closed), or to the service's binds. Only

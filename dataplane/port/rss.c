@@ -24,8 +24,8 @@ void weir_rss_request(
 	}
 }
 
-// Returns true if the driver has written its key. A driver without a readable key may leave all
-// bytes of the buffer 0. This value is not the key of the device.
+// Returns whether the driver has written the key of the device. If the driver cannot read the key,
+// it may leave the buffer all zero.
 static bool is_set(const uint8_t key[WEIR_RSS_KEY_ROOM]) {
 	static const uint8_t zeroes[WEIR_RSS_KEY_BYTES];
 

@@ -72,8 +72,8 @@ static bool has_backend(const struct weir_config *config, const struct weir_pcap
 }
 
 // Returns the configuration in use when change `c` is made: the configuration of the last reload
-// before this change, or `running`. Changes of the same packet are made in the order of the command
-// line.
+// before this change, or `running`. Changes before the same packet are made in the order of the
+// command line.
 static const struct weir_config *config_at(const struct weir_config *running,
 	const struct weir_pcap_options *options, struct weir_config *const *later, uint32_t c) {
 	const struct weir_pcap_change *change = options->change;

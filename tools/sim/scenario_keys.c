@@ -375,7 +375,7 @@ static const struct weir_json_key steal_rows[] = {
 	BOOLEAN(MEMBER(steal), "by_backend", by_backend, PRESET("false"),
 		"Whether the CPU time of a request is estimated separately for each backend. Otherwise there is one estimate for all backends."),
 	BOOLEAN(MEMBER(steal), "one_by_one", one_by_one, PRESET("true"),
-		"Workers: whether a bucket is requested only after the previous bucket was handed over. Otherwise all buckets of a plan are requested simultaneously."),
+		"With `workers`: whether a request waits while its victim or its thief takes part in a hand-over, and the later requests of the plan with it. Otherwise all requests of a plan are sent at the same time, and workers that take part in a hand-over refuse."),
 	MS(MEMBER(steal), "latency_ms", latency_ns, 0, 60000, PRESET("1"),
 		"Delay of a message between weir-control and a backend's agent, in each direction."),
 	NUMBER(MEMBER(steal), "loss_percent", loss_percent, 0, 100, PRESET("0"),
