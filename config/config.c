@@ -197,14 +197,14 @@ int weir_config_read(
 	return read_by(weir_text_file_read, file, ret, NULL, errors);
 }
 
-int weir_config_read_regular(
-	const char *file, struct weir_config **ret, struct weir_config_errors *errors) {
-	return read_by(weir_text_file_read_regular, file, ret, NULL, errors);
-}
-
 int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors) {
 	return read_by(weir_text_file_read, file, ret, ret_text, errors);
+}
+
+int weir_config_read_regular(const char *file, struct weir_config **ret, char **ret_text,
+	struct weir_config_errors *errors) {
+	return read_by(weir_text_file_read_regular, file, ret, ret_text, errors);
 }
 
 void weir_config_free(struct weir_config *config) {

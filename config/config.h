@@ -423,14 +423,15 @@ struct weir_config {
 // configuration may have warnings. Release errors with weir_config_errors_fini after each call,
 // even after a successful call.
 int weir_config_read(const char *file, struct weir_config **ret, struct weir_config_errors *errors);
-// Like weir_config_read, but returns -EINVAL without waiting if the file is not a regular file.
-int weir_config_read_regular(
-	const char *file, struct weir_config **ret, struct weir_config_errors *errors);
 int weir_config_parse(const char *text, size_t bytes, struct weir_config **ret,
 	struct weir_config_errors *errors);
 // Like weir_config_read. On success, also returns the text of the file, NUL-terminated, in
 // *ret_text; the caller frees the text. ret_text may be NULL.
 int weir_config_read_text(const char *file, struct weir_config **ret, char **ret_text,
+	struct weir_config_errors *errors);
+// Like weir_config_read_text, but returns -EINVAL without waiting if the file is not a regular
+// file.
+int weir_config_read_regular(const char *file, struct weir_config **ret, char **ret_text,
 	struct weir_config_errors *errors);
 void weir_config_free(struct weir_config *config); // NULL is allowed
 

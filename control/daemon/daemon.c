@@ -80,7 +80,12 @@ static int bind_tables(
 	if (r < 0 && (daemon->tables == NULL || weir_tables_segment(daemon->tables) != segment)) {
 		snprintf(why, why_bytes,
 			"cannot use the shared memory of weir-dataplane (epoch %016llx): %s",
-			(unsigned long long)segment->epoch, strerror(-r));
+			(unsigned long long)segment->epoch,
+			r == -ENOSPC
+				? "its segment.max_services or segment.max_backends is too small "
+				  "for the configuration: raise it and restart weir-dataplane, or "
+				  "reload a smaller configuration"
+				: strerror(-r));
 		return r;
 	}
 	daemon->dirty = r < 0;
@@ -113,6 +118,12 @@ static int on_attached(void *context, struct weir_segment *segment,
 		restarted && __atomic_load_n(&segment->notes->service_ids, __ATOMIC_ACQUIRE) != 0;
 	int r = bind_tables(daemon, segment, why, why_bytes);
 
+	if (r == -ENOSPC && daemon->reload_epoch != segment->epoch) {
+		weir_daemon_take_running(daemon, segment->epoch);
+		if (weir_daemon_reload_once(daemon, segment->epoch) == 0) {
+			r = bind_tables(daemon, segment, why, why_bytes);
+		}
+	}
 	if (r < 0) {
 		return r;
 	}
@@ -155,6 +166,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, why_bytes);
 	if (r < 0) {
 		weir_daemon_keep_unapplied(daemon, r, why);
+	} else if (daemon->file_why[0] != '\0') {
+		(void)weir_daemon_reload_once(daemon, segment->epoch);
 	}
 	weir_recent_take(&daemon->recent, segment, weir_tables_backend_ids(daemon->tables),
 		segment->max_services);
@@ -297,6 +310,7 @@ static void on_second(uv_timer_t *timer) {
 	daemon->dirty |= weir_canaries_second(daemon->canaries, weir_daemon_now_ns() / NS_PER_MS,
 		!daemon->dirty && daemon->publish_why[0] == '\0');
 	weir_sheds_second(daemon->sheds, weir_daemon_now_ns() / NS_PER_MS);
+	weir_daemon_store(daemon);
 	if (daemon->segment != NULL) {
 		weir_samples_take(&daemon->samples, daemon->segment);
 		weir_recent_log_untracked(&daemon->recent, daemon->segment,
@@ -328,22 +342,10 @@ static void after_wait(uv_check_t *check) {
 }
 
 static void on_hangup(uv_signal_t *signal, int number) {
-	struct weir_daemon *daemon = signal->data;
-	struct weir_reload_plan plan;
-	char why[WHY_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
-	struct weir_audit_event event = {.command = "config.reload", .before = "", .after = after};
+	const struct weir_audit_who unknown = {.known = false};
 
 	(void)number;
-	if (weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why)) < 0) {
-		event.code = "refused";
-		event.after = "";
-		event.why = why;
-	} else {
-		weir_audit_difference(&plan.difference, after, sizeof(after));
-	}
-	event.object = weir_reload_file(daemon->reload);
-	weir_audit_add(daemon->audit, &event);
-	weir_reload_plan_fini(&plan);
+	(void)weir_daemon_reload_file(signal->data, &unknown);
 }
 
 static void on_stop(uv_signal_t *signal, int number) {

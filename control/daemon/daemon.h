@@ -98,7 +98,12 @@ struct weir_daemon {
 	uint64_t dataplane_started_ms;
 	// Time of the last accepted reload, or start of this process, in milliseconds since 1970.
 	uint64_t reloaded_ms;
-	bool reload_refused; // the last reload was refused
+	bool reload_refused; // the last reload, or the file at the start, was refused
+	// Why the file at the start is not in use, although it is valid; "" = it is in use, or was
+	// replaced by a reload.
+	char file_why[512];
+	uint64_t reload_epoch; // epoch of the last call of weir_daemon_reload_once that reloaded
+	bool store_failed; // the configuration in use could not be stored
 	bool dirty; // there are changes that must be published
 	// The configuration, or a part of it, was not applied. Applying it will be retried.
 	bool retry;

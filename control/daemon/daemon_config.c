@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include "change_costs.h"
 #include "change_renames.h"
@@ -263,10 +264,116 @@ int weir_daemon_apply(
 	return 0;
 }
 
+void weir_daemon_store(struct weir_daemon *daemon) {
+	const bool failed_before = daemon->store_failed;
+	int r;
+
+	if (daemon->segment == NULL ||
+		weir_tables_config(daemon->tables) != weir_reload_config(daemon->reload)) {
+		return;
+	}
+	r = weir_reload_store(daemon->reload, daemon->run_dir);
+	daemon->store_failed = r < 0;
+	if (r < 0 && !failed_before) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"cannot store the configuration in use in %s: %s; weir-control retries "
+			"every second",
+			daemon->run_dir, strerror(-r));
+	}
+}
+
+// Returns whether a later attempt to apply the same configuration can succeed.
+static bool may_apply_later(int error) {
+	return error == -EBUSY || error == -ENOMEM;
+}
+
+// Called at the start of this process if its configuration does not fit the running dataplane.
+// Applies the configuration that an earlier process has applied last. Returns 0 or negative errno.
+static int apply_stored(struct weir_daemon *daemon, const char *why) {
+	const char *file = weir_reload_file(daemon->reload);
+	struct weir_reload_plan plan;
+	char reason[REASON_BYTES] = "";
+	int r = weir_reload_plan_stored(daemon->reload, daemon->run_dir, &plan);
+
+	if (r == 0) {
+		r = weir_daemon_apply(daemon, plan.config, reason, sizeof(reason));
+	}
+	if (r == 0) {
+		weir_log_write(daemon->log, WEIR_LOG_ERROR,
+			"%s does not fit the running weir-dataplane: %s; the configuration that "
+			"was in use before weir-control was started stays in use (%s)",
+			file, why, plan.file);
+		snprintf(daemon->file_why, sizeof(daemon->file_why),
+			"%s does not fit the running weir-dataplane: %s; the previous "
+			"configuration is in use",
+			file, why);
+		daemon->reload_refused = true;
+		weir_reload_commit(daemon->reload, &plan);
+	} else if (r != -ENOENT && !may_apply_later(r)) {
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"cannot use the configuration that was in use before weir-control was "
+			"started: %s",
+			reason[0] != '\0' ? reason : strerror(-r));
+	}
+	weir_reload_plan_fini(&plan);
+	return r;
+}
+
+int weir_daemon_reload_file(struct weir_daemon *daemon, const struct weir_audit_who *who) {
+	struct weir_reload_plan plan;
+	char why[REASON_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
+	struct weir_audit_event event = {
+		.who = *who, .command = "config.reload", .before = "", .after = after};
+	int r = weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why));
+
+	if (r < 0) {
+		event.code = "refused";
+		event.after = "";
+		event.why = why;
+	} else {
+		weir_audit_difference(&plan.difference, after, sizeof(after));
+	}
+	event.object = weir_reload_file(daemon->reload);
+	weir_audit_add(daemon->audit, &event);
+	weir_reload_plan_fini(&plan);
+	return r;
+}
+
+int weir_daemon_reload_once(struct weir_daemon *daemon, uint64_t epoch) {
+	const struct weir_audit_who self = {
+		.known = true, .uid = geteuid(), .gid = getegid(), .pid = getpid()};
+
+	if (daemon->reload_epoch == epoch) {
+		return -EALREADY;
+	}
+	daemon->reload_epoch = epoch;
+	return weir_daemon_reload_file(daemon, &self);
+}
+
+// Replaces a configuration that does not fit the attached dataplane by one that fits. Returns 0 or
+// negative errno.
+static int replace_unfit(struct weir_daemon *daemon, const char *why) {
+	int r = weir_tables_config(daemon->tables) == NULL
+			? apply_stored(daemon, why)
+			: weir_daemon_reload_once(daemon, daemon->epoch);
+
+	if (r == 0) {
+		weir_daemon_steer(daemon);
+		weir_daemon_notify_status(daemon);
+	}
+	return r;
+}
+
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why) {
 	bool is_new = strcmp(why, daemon->config_why) != 0;
 
-	daemon->retry = error == -EBUSY || error == -ENOMEM;
+	if (!may_apply_later(error)) {
+		error = replace_unfit(daemon, why);
+		if (error == 0) {
+			return;
+		}
+	}
+	daemon->retry = may_apply_later(error);
 	daemon->retry_ns = error == -ENOMEM ? weir_daemon_now_ns() + RETRY_NS : 0;
 	snprintf(daemon->config_why, sizeof(daemon->config_why), "%s", why);
 	if (is_new) {
@@ -452,6 +559,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 				plan->file, weir_reload_file(daemon->reload));
 		}
 		daemon->reloaded_ms = weir_daemon_wall_ms();
+		daemon->file_why[0] = '\0';
 		weir_reload_commit(daemon->reload, plan);
 		weir_daemon_steer(daemon);
 	}

@@ -14,12 +14,23 @@
 // errno with a line in why.
 int weir_daemon_apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes);
-// daemon_config.c: logs that the configuration in use does not fit the attached dataplane, unless
-// this was already logged. The tables in its segment stay in use. Applying the configuration is
-// retried in two cases: when replaced tables that occupied the memory have been reclaimed, and
-// every second while this process is out of memory. In all other cases, only a smaller
-// configuration can fit.
+// daemon_config.c: call this function if weir_daemon_apply has failed for the configuration in use.
+// Applying it is retried in two cases: when replaced tables that occupied the memory have been
+// reclaimed, and every second while this process is out of memory. In all other cases, only a
+// smaller configuration fits the attached dataplane. The function then applies another
+// configuration: at the start of this process, the configuration that an earlier process has
+// stored; later, the configuration in the file. If this fails too, the tables in the segment stay
+// in use, and the reason is logged.
 void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
+// daemon_config.c: stores the configuration in use for the next weir-control, if it is applied to
+// the attached dataplane.
+void weir_daemon_store(struct weir_daemon *daemon);
+// daemon_config.c: reloads the configuration file, and adds an audit entry with this user. Returns
+// 0 or negative errno (logged).
+int weir_daemon_reload_file(struct weir_daemon *daemon, const struct weir_audit_who *who);
+// daemon_config.c: reloads the configuration file, once for each epoch. Returns 0, -EALREADY, or
+// another negative errno (logged).
+int weir_daemon_reload_once(struct weir_daemon *daemon, uint64_t epoch);
 // daemon_config.c: applies the configuration if a retry is due.
 void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: if a retry is due, configures all modules again, except the tables, canaries and

@@ -82,6 +82,9 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 	char stalled[WEIR_DURATION_BYTES];
 	const char *unpublished = weir_daemon_unpublished(daemon);
 
+	if (daemon->file_why[0] != '\0') {
+		add(verdict, WEIR_STATUS_WARNING, "%s", daemon->file_why);
+	}
 	if (daemon->segment == NULL) {
 		add(verdict, WEIR_STATUS_CRITICAL,
 			"weir-dataplane is not running, or weir-control cannot attach to it: see "

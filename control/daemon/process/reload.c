@@ -13,7 +13,11 @@
 
 #include "config_host.h"
 #include "config_running.h"
+#include "daemon_options.h"
+#include "text_file.h"
 #include "trusted_file.h"
+
+#define STORED WEIR_CONTROL_DIR "/applied.json"
 
 // enough for the words of a command, each with its length and a colon
 #define COMMAND_KEY_BYTES \
@@ -24,6 +28,7 @@ struct weir_reload {
 	char *file_in_use; // NULL: the same as file
 	bool data_path_checks; // health checks via the data path are possible
 	struct weir_config *config; // configuration in use
+	char *text; // text of the configuration in use; NULL = it is stored
 	// Dataplane settings of the file that was read last; NULL = these settings are in use.
 	struct weir_config *as_read;
 };
@@ -126,7 +131,7 @@ int weir_reload_create(const char *file, bool data_path_checks, struct weir_relo
 		goto free_reload;
 	}
 	reload->data_path_checks = data_path_checks;
-	r = weir_config_read(file, &reload->config, errors);
+	r = weir_config_read_text(file, &reload->config, &reload->text, errors);
 	if (r == 0) {
 		r = check_abilities(reload, reload->config, errors);
 	}
@@ -151,6 +156,7 @@ void weir_reload_free(struct weir_reload *reload) {
 	}
 	weir_config_free(reload->config);
 	weir_config_free(reload->as_read);
+	free(reload->text);
 	free(reload->file_in_use);
 	free(reload->file);
 	free(reload);
@@ -289,7 +295,8 @@ static int read_chosen(struct weir_reload_plan *plan, bool *ret_trusted) {
 
 	*ret_trusted = fd >= 0 && fstat(fd, &status) == 0 && weir_file_is_trusted(&status);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	r = weir_config_read_regular(fd >= 0 ? path : plan->file, &plan->config, &plan->errors);
+	r = weir_config_read_regular(
+		fd >= 0 ? path : plan->file, &plan->config, &plan->text, &plan->errors);
 	if (fd >= 0) {
 		close(fd);
 	}
@@ -303,7 +310,8 @@ static int read_plan(const struct weir_reload *reload, struct weir_reload_plan *
 	int r;
 
 	if (strcmp(plan->file, reload->file) == 0) {
-		return weir_config_read_regular(plan->file, &plan->config, &plan->errors);
+		return weir_config_read_regular(
+			plan->file, &plan->config, &plan->text, &plan->errors);
 	}
 	r = read_chosen(plan, &trusted);
 	return r < 0 || trusted ? r : check_programs(reload, plan);
@@ -357,6 +365,7 @@ int weir_reload_plan_taken_back(const struct weir_reload *reload, struct weir_re
 
 void weir_reload_plan_fini(struct weir_reload_plan *plan) {
 	free(plan->file);
+	free(plan->text);
 	weir_config_free(plan->config);
 	weir_config_free(plan->as_read);
 	weir_difference_fini(&plan->difference);
@@ -393,13 +402,67 @@ const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, 
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan) {
 	weir_config_free(reload->config);
 	weir_config_free(reload->as_read);
+	free(reload->text);
 	free(reload->file_in_use);
 	reload->config = plan->config;
 	reload->as_read = plan->as_read;
+	reload->text = plan->text;
 	reload->file_in_use = plan->file;
 	plan->config = NULL;
 	plan->as_read = NULL;
+	plan->text = NULL;
 	plan->file = NULL;
+}
+
+// --- the stored configuration -------------------------------------------------------------
+
+static int stored_path(const char *run_dir, char path[PATH_MAX]) {
+	return snprintf(path, PATH_MAX, "%s/" STORED, run_dir) < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+int weir_reload_store(struct weir_reload *reload, const char *run_dir) {
+	char path[PATH_MAX];
+	int r = reload->text != NULL ? stored_path(run_dir, path) : 0;
+
+	if (r == 0 && reload->text != NULL) {
+		r = weir_text_file_replace(path, reload->text);
+	}
+	if (r == 0) {
+		free(reload->text);
+		reload->text = NULL;
+	}
+	return r;
+}
+
+int weir_reload_plan_stored(
+	const struct weir_reload *reload, const char *run_dir, struct weir_reload_plan *plan) {
+	char path[PATH_MAX], *text;
+	size_t bytes;
+	int r = stored_path(run_dir, path);
+
+	*plan = (struct weir_reload_plan){0};
+	if (r == 0) {
+		r = weir_text_file_read_own(path, WEIR_CONFIG_FILE_BYTES_MAX, &text, &bytes);
+	}
+	if (r < 0) {
+		return r;
+	}
+	r = weir_config_parse(text, bytes, &plan->config, &plan->errors);
+	free(text);
+	if (r == 0) {
+		r = check_abilities(reload, plan->config, &plan->errors);
+	}
+	if (r == 0) {
+		r = weir_config_keep_running(plan->config, reload->config);
+	}
+	if (r == 0 && reload->as_read != NULL) { // settings of the file that does not fit
+		plan->as_read = calloc(1, sizeof(*plan->as_read));
+		r = plan->as_read == NULL
+			    ? -ENOMEM
+			    : weir_config_keep_running(plan->as_read, reload->as_read);
+	}
+	plan->file = r == 0 ? strdup(path) : NULL;
+	return r == 0 && plan->file == NULL ? -ENOMEM : r;
 }
 
 // Replaces the settings of the dataplane in the configuration in use by the settings of the running

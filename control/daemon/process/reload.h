@@ -20,6 +20,7 @@ struct weir_reload;
 struct weir_reload_plan {
 	char *file;
 	struct weir_config *config; // NULL after the plan was committed
+	char *text; // text of the file; NULL = it is the text of the stored configuration
 	// Settings of the dataplane in the file; NULL = they are in use already.
 	struct weir_config *as_read;
 	struct weir_difference difference; // from the configuration in use
@@ -68,6 +69,18 @@ const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, 
 // Makes the configuration of the plan the configuration in use. Releases the previous
 // configuration, so the new configuration must have been applied to the tables before.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
+
+// Stores the text of the configuration in use in RUN_DIR/control/applied.json, unless it is stored
+// already. Only the user of this process can read the file. Call this function when the
+// configuration was applied to the tables of a dataplane. Returns 0 or negative errno: the previous
+// file stays, and the next call tries again.
+int weir_reload_store(struct weir_reload *reload, const char *run_dir);
+// Plans to use the stored configuration, with the settings of the running dataplane. The plan has
+// no differences. plan is always initialized; release it with weir_reload_plan_fini. Returns 0,
+// -ENOENT (no configuration is stored), -EINVAL (this version cannot use the stored
+// configuration), or another negative errno.
+int weir_reload_plan_stored(
+	const struct weir_reload *reload, const char *run_dir, struct weir_reload_plan *plan);
 
 // Call this function when a newly started dataplane was attached. runs: the configuration with
 // which the dataplane was started (config_running.h); NULL = unknown: the dataplane is then assumed

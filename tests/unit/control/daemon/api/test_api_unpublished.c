@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "segment.h"
 
@@ -23,6 +24,11 @@
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 131101, \"backends\": [" \
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
+#define CHECKED \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 251, \"health_check\": {" \
+	"\"type\": \"tcp\", \"port\": 9, \"interval_ms\": 100, \"timeout_ms\": 50}, " \
+	"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.0.11\"}]}"
 
 static int setup(void **state) {
 	struct web *web = calloc(1, sizeof(*web));
@@ -233,8 +239,8 @@ TEST(reload_replaces_a_waiting_configuration) {
 			"backend": "w-3"})), "not-found");
 }
 
-// weir-control restarts with a configuration that is too large for the running dataplane. It
-// answers every command about the adopted tables.
+// weir-control restarts with a configuration that is too large for the running dataplane, and finds
+// no stored configuration. It answers every command about the adopted tables.
 TEST(commands_are_answered_while_the_configuration_does_not_fit) {
 	static const char *const commands[] = {"status", "service.show", "service.waste",
 		"backend.show", "backend.drain", "backend.ready", "backend.maintenance",
@@ -251,8 +257,11 @@ TEST(commands_are_answered_while_the_configuration_does_not_fit) {
 						JSON({"command": "affinity.lookup", "service": "web", "client": "192.0.2.1"}),
 							JSON({"command": "policy.compare", "service": "web", "for_ms": 1000})};
 	struct web *web = *state;
+	char stored[128];
 
 	lab_kill(&web->lab);
+	snprintf(stored, sizeof(stored), "%s/control/applied.json", web->lab.run_dir);
+	unlink(stored);
 	lab_write_config(&web->lab, TOO_LARGE);
 	lab_start(&web->lab);
 	LAB_UNTIL(times_logged(web, "does not fit the running weir-dataplane") == 1);
@@ -286,6 +295,138 @@ TEST(status_of_a_configuration_that_does_not_fit) {
 	assert_non_null(strstr(text, "\"the service is not published yet\""));
 	free(text);
 	json_decref(status);
+}
+
+// Returns whether the configuration that the next weir-control finds contains this text.
+static bool is_stored(const struct web *web, const char *text) {
+	char path[128], stored[4096] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/control/applied.json", web->lab.run_dir);
+	file = fopen(path, "r");
+	if (file != NULL) {
+		(void)!fread(stored, 1, sizeof(stored) - 1, file);
+		fclose(file);
+	}
+	return strstr(stored, text) != NULL;
+}
+
+static bool status_has(struct web *web, const char *text) {
+	json_t *status = lab_result(&web->lab, JSON({"command": "status"}));
+	char *dump = json_dumps(status, 0);
+	bool has = strstr(dump, text) != NULL;
+
+	free(dump);
+	json_decref(status);
+	return has;
+}
+
+static bool was_checked(struct web *web) {
+	json_t *rows = lab_result(&web->lab, JSON({"command": "health.show"}));
+	bool checked = json_is_object(json_object_get(json_array_get(rows, 0), "last"));
+
+	json_decref(rows);
+	return checked;
+}
+
+// weir-control restarts with a configuration that is too large for the running dataplane. The
+// previous configuration stays in use, with its health checks, until a dataplane is started for
+// which the file is not too large.
+TEST(previous_configuration_stays_if_the_file_does_not_fit) {
+	struct web *web = *state;
+
+	lab_write_config(&web->lab, CHECKED);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+	LAB_UNTIL(is_stored(web, "interval_ms"));
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, TOO_LARGE);
+	lab_start(&web->lab);
+	LAB_UNTIL(times_logged(web, "stays in use") == 1);
+	LAB_UNTIL(was_checked(web));
+	assert_true(all_is_published(web));
+	assert_true(status_has(web, "the previous configuration is in use"));
+	assert_true(set_weight(web, 7));
+	assert_true(is_stored(web, "interval_ms"));
+	lab_dataplane_stop(web->dataplane);
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(!status_has(web, "the previous configuration is in use"));
+	LAB_UNTIL(is_stored(web, "131101"));
+}
+
+// A reload ends the use of the stored configuration.
+TEST(reload_replaces_the_stored_configuration) {
+	struct web *web = *state;
+
+	LAB_UNTIL(is_stored(web, "16381"));
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, TOO_LARGE);
+	lab_start(&web->lab);
+	LAB_UNTIL(times_logged(web, "stays in use") == 1);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "refused");
+	assert_true(status_has(web, "the previous configuration is in use"));
+	lab_write_config(&web->lab, CHECKED);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+	assert_false(status_has(web, "the previous configuration is in use"));
+	LAB_UNTIL(is_stored(web, "interval_ms"));
+}
+
+static uint32_t count_backends(struct web *web) {
+	json_t *rows = lab_result(&web->lab, JSON({"command": "backend.show"}));
+	uint32_t count = (uint32_t)json_array_size(rows);
+
+	json_decref(rows);
+	return count;
+}
+
+// Restarts the dataplane with more backend ids, and reloads a configuration with `count` backends.
+static void use_backends(struct web *web, int count) {
+	size_t used = 0, room = 200000;
+	char *text = calloc(1, room);
+
+	used += (size_t)snprintf(text, room, "%s", WEB("100"));
+	for (int i = 2; i < count; i++) {
+		used += (size_t)snprintf(text + used, room - used,
+			", {\"name\": \"x-%d\", \"address\": \"10.1.%d.%d\"}", i, i / 256, i % 256);
+	}
+	snprintf(text + used, room - used, "]}");
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	web->dataplane = lab_dataplane_start_big(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	lab_write_config(&web->lab, text);
+	free(text);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+}
+
+// A dataplane is started with fewer backend ids than the configuration in use needs. weir-control
+// reads the file again, which fits.
+TEST(file_is_read_again_for_a_dataplane_with_fewer_ids) {
+	struct web *web = *state;
+
+	use_backends(web, 1025);
+	lab_write_config(&web->lab, TWO);
+	lab_dataplane_stop(web->dataplane);
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab) && count_backends(web) == 2);
+	assert_int_equal(times_logged(web, "audit: config.reload"), 2);
+	LAB_UNTIL(takes_flows(web, 0));
+}
+
+// The same with a file that does not fit either. The reason names the settings, and a reload of a
+// configuration that fits is applied.
+TEST(reason_names_the_settings_if_a_dataplane_has_fewer_ids) {
+	struct web *web = *state;
+
+	use_backends(web, 1025);
+	lab_dataplane_stop(web->dataplane);
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(times_logged(web, "its segment.max_services or segment.max_backends is too small "
+				    "for the configuration") == 1);
+	assert_false(lab_attached(&web->lab));
+	lab_write_config(&web->lab, TWO);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+	LAB_UNTIL(lab_attached(&web->lab));
+	LAB_UNTIL(takes_flows(web, 0));
 }
 
 // Waits a few ticks. Returns whether control has published nothing meanwhile, and the workers have

@@ -562,3 +562,77 @@ TEST(reload_without_tun_devices_refuses_checks_via_the_data_path) {
 	assert_int_equal(weir_reload_without_data_path(reload), -EOPNOTSUPP);
 	weir_reload_free(reload);
 }
+
+// --- the stored configuration -------------------------------------------------------------
+
+static int plan_stored(struct lab *lab, struct weir_reload_plan *plan) {
+	weir_reload_plan_fini(plan);
+	return weir_reload_plan_stored(lab->reload, lab->dir, plan);
+}
+
+static uint32_t weight_of(const struct weir_config *config) {
+	return config->services[0].backends[0].weight;
+}
+
+TEST(configuration_in_use_is_stored_once) {
+	struct lab *lab = *state;
+	struct weir_reload_plan plan = {0};
+	char dir[64], stored[96];
+	struct stat status;
+
+	snprintf(dir, sizeof(dir), "%s/control", lab->dir);
+	snprintf(stored, sizeof(stored), "%s/applied.json", dir);
+	assert_int_equal(weir_reload_store(lab->reload, lab->dir), -ENOENT);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_int_equal(plan_stored(lab, &plan), -ENOENT);
+	assert_int_equal(weir_reload_store(lab->reload, lab->dir), 0);
+	assert_int_equal(stat(stored, &status), 0);
+	assert_int_equal(status.st_mode & 0777, 0600);
+	put(lab->file, CONFIG("", "7"));
+	weir_reload_plan_fini(&plan);
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+	weir_reload_commit(lab->reload, &plan);
+	assert_int_equal(plan_stored(lab, &plan), 0);
+	assert_int_equal(weight_of(plan.config), 100);
+	assert_int_equal(weir_reload_store(lab->reload, lab->dir), 0);
+	assert_int_equal(plan_stored(lab, &plan), 0);
+	assert_int_equal(weight_of(plan.config), 7);
+	assert_string_equal(plan.file, stored);
+	weir_reload_commit(lab->reload, &plan);
+	assert_string_equal(weir_reload_file(lab->reload), lab->file);
+	assert_string_equal(weir_reload_file_in_use(lab->reload), stored);
+	assert_int_equal(unlink(stored), 0);
+	assert_int_equal(weir_reload_store(lab->reload, lab->dir), 0); // it was stored already
+	assert_int_equal(plan_stored(lab, &plan), -ENOENT);
+	put(stored, "{\"services\": 1}");
+	assert_int_equal(plan_stored(lab, &plan), -EINVAL);
+	weir_reload_plan_fini(&plan);
+	unlink(stored);
+	rmdir(dir);
+}
+
+// A stored configuration does not change what waits for a restart of the dataplane.
+TEST(stored_configuration_keeps_the_waiting_changes) {
+	struct lab *lab = *state;
+	struct weir_difference waiting;
+	struct weir_reload_plan plan = {0};
+	char dir[64], stored[96];
+
+	snprintf(dir, sizeof(dir), "%s/control", lab->dir);
+	snprintf(stored, sizeof(stored), "%s/applied.json", dir);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_int_equal(weir_reload_store(lab->reload, lab->dir), 0);
+	put(lab->file, CONFIG(", \"mtu\": 1400", "7"));
+	assert_int_equal(weir_reload_plan(lab->reload, NULL, &plan), 0);
+	weir_reload_commit(lab->reload, &plan);
+	assert_true(weir_reload_waits(lab->reload));
+	assert_int_equal(plan_stored(lab, &plan), 0);
+	weir_reload_commit(lab->reload, &plan);
+	weir_reload_plan_fini(&plan);
+	assert_int_equal(weight_of(weir_reload_config(lab->reload)), 100);
+	assert_int_equal(weir_reload_waiting(lab->reload, &waiting), 0);
+	assert_int_equal(waiting.count, 1);
+	weir_difference_fini(&waiting);
+	unlink(stored);
+	rmdir(dir);
+}
