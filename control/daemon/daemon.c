@@ -92,6 +92,32 @@ static int bind_tables(
 	return 0;
 }
 
+// Stops the checks. Call if backend ids, to which the checks refer, can have changed.
+static void stop_checks(struct weir_daemon *daemon) {
+	weir_health_configure(daemon->health, NULL, 0);
+	weir_probed_agents_stop(daemon->probed_agents);
+	weir_flow_steals_clear(daemon->flow_steals);
+}
+
+// Like bind_tables. If the segment has too few ids for the configuration in use, reloads the file,
+// once for each segment, and tries again.
+static int bind_or_reload(
+	struct weir_daemon *daemon, struct weir_segment *segment, char *why, size_t why_bytes) {
+	int r = bind_tables(daemon, segment, why, why_bytes), unread;
+
+	if (r != -ENOSPC || daemon->reload_epoch == segment->epoch) {
+		return r;
+	}
+	// The reload uses the limits of this dataplane. on_attached logs which settings differ.
+	(void)weir_reload_take_running(
+		daemon->reload, daemon->run_dir, segment->epoch, daemon->epoch != 0, &unread);
+	if (weir_daemon_reload_once(daemon, segment->epoch) == 0) {
+		r = bind_tables(daemon, segment, why, why_bytes);
+		stop_checks(daemon); // the ids in the smaller segment differ
+	}
+	return r;
+}
+
 // Continues the recount of flows that an earlier weir-control began after a restart of the
 // dataplane.
 static void continue_recount(struct weir_daemon *daemon) {
@@ -116,14 +142,8 @@ static int on_attached(void *context, struct weir_segment *segment,
 	bool restarted = segment->epoch != daemon->epoch;
 	bool adopting =
 		restarted && __atomic_load_n(&segment->notes->service_ids, __ATOMIC_ACQUIRE) != 0;
-	int r = bind_tables(daemon, segment, why, why_bytes);
+	int r = bind_or_reload(daemon, segment, why, why_bytes);
 
-	if (r == -ENOSPC && daemon->reload_epoch != segment->epoch) {
-		weir_daemon_take_running(daemon, segment->epoch);
-		if (weir_daemon_reload_once(daemon, segment->epoch) == 0) {
-			r = bind_tables(daemon, segment, why, why_bytes);
-		}
-	}
 	if (r < 0) {
 		return r;
 	}
@@ -136,10 +156,7 @@ static int on_attached(void *context, struct weir_segment *segment,
 		continue_recount(daemon);
 	}
 	if (adopting) {
-		// Stop the checks, because they refer to backend ids, which can have changed.
-		weir_health_configure(daemon->health, NULL, 0);
-		weir_probed_agents_stop(daemon->probed_agents);
-		weir_flow_steals_clear(daemon->flow_steals);
+		stop_checks(daemon);
 	}
 	daemon->segment = segment;
 	daemon->handover = handover;

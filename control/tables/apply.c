@@ -82,8 +82,7 @@ static int apply_backend(struct weir_state *state, uint16_t service_id,
 	return 0;
 }
 
-// Returns whether services and backends without an id can wait until ids become free.
-static bool may_wait(const struct weir_state *state, const struct weir_config *config) {
+bool weir_state_has_room(const struct weir_state *state, const struct weir_config *config) {
 	uint64_t backends = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
@@ -219,7 +218,7 @@ int weir_state_apply(struct weir_state *state, const struct weir_config *config,
 	char *why, size_t why_bytes) {
 	state->serial++;
 	state->waiting = 0;
-	wait = wait && may_wait(state, config);
+	wait = wait && weir_state_has_room(state, config);
 	state->established_ms = config->flow_table.established_ms;
 	state->clients = config->instance.clients;
 	state->place.group = config->instance.client_id;

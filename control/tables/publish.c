@@ -119,8 +119,7 @@ static void advance_backends(struct weir_tables *tables, struct weir_state *stat
 	}
 }
 
-// Frees the ids of leaving entries. Call only if no dataplane was ever attached, so that no
-// dataplane uses these ids.
+// Frees the ids of leaving entries. Call only if no dataplane uses these ids.
 static void drop_leaving(struct weir_state *state) {
 	for (uint32_t id = 0; id < state->backend_ids; id++) {
 		if (state->backends[id].stage > WEIR_ID_LIVE) {
@@ -137,8 +136,8 @@ static void drop_leaving(struct weir_state *state) {
 void weir_publish_advance(struct weir_tables *tables, struct weir_state *state) {
 	if (tables->writer == NULL) {
 		// Keep the ids if a dataplane was attached before, because it can reconnect and may
-		// still have flows.
-		if (tables->epoch == 0) {
+		// still have flows, unless a later dataplane has started.
+		if (tables->epoch == 0 || tables->ended) {
 			drop_leaving(state);
 		}
 		return;

@@ -483,6 +483,9 @@ int weir_subsets_decide(struct weir_state *state, struct weir_service_entry *ser
 
 // --- apply.c ---
 
+// Returns whether the limits allow all services and backends of a configuration, if no other ids
+// are in use.
+bool weir_state_has_room(const struct weir_state *state, const struct weir_config *config);
 // Applies a configuration to the state. On an error the caller must discard the state. wait: if
 // true, entries that get no id are left out and counted in `waiting`, provided that the whole
 // configuration fits after the ids of the leaving entries are freed.
@@ -522,6 +525,9 @@ struct weir_tables {
 	uint16_t rebuild_next;
 	uint64_t slots_written; // number of slots written by the builders of selections
 	uint64_t epoch; // epoch of the last bound segment
+	// A later dataplane has started, so no dataplane uses the ids. false while a segment is
+	// bound.
+	bool ended;
 	uint32_t leaving; // number of leaving services and backends after the last apply
 	bool drain_begun; // a drain may have begun that is not published yet
 	uint64_t drain_mark; // mark of the grace period of the last publication that began a drain

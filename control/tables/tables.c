@@ -270,6 +270,20 @@ static void find_hops(const struct weir_tables *tables, struct weir_state *state
 	}
 }
 
+// Sets the limits of the next dataplane, which reads them from this configuration.
+static void expect_limits(const struct weir_tables *tables, struct weir_state *state,
+	const struct weir_config *config) {
+	state->service_limit = config->segment.max_services;
+	state->backend_limit = config->segment.max_backends;
+	state->place.workers = config->workers.count > 0 ? config->workers.count : 1;
+	if (tables->ended && weir_state_has_room(state, config)) {
+		// Entries that this configuration removes still have ids until it is applied. The
+		// next segment gets new ids.
+		state->service_limit = WEIR_SERVICES_MAX;
+		state->backend_limit = WEIR_BACKENDS_MAX;
+	}
+}
+
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
@@ -282,11 +296,8 @@ int weir_tables_apply(
 		describe(tables, why, why_bytes, r);
 		return r;
 	}
-	// The next dataplane reads its limits from this configuration.
 	if (tables->segment == NULL) {
-		state->service_limit = config->segment.max_services;
-		state->backend_limit = config->segment.max_backends;
-		state->place.workers = config->workers.count > 0 ? config->workers.count : 1;
+		expect_limits(tables, state, config);
 	}
 	weir_rebuild_cancel(tables);
 	weir_publish_advance(tables, state);
@@ -409,6 +420,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 		}
 		withdraw_unknown(writer, segment, tables->state);
 	} else {
+		tables->ended = true;
 		r = adopt_segment(tables, segment, writer, &state);
 		if (r < 0) {
 			weir_writer_free(writer);
@@ -423,6 +435,7 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 	tables->segment = segment;
 	tables->writer = writer;
 	tables->epoch = segment->epoch;
+	tables->ended = false;
 	weir_refusals_begin(tables, segment);
 	r = weir_tables_publish(tables);
 	return r < 0 ? r : 0;

@@ -317,3 +317,44 @@ TEST(rebind_to_a_smaller_segment_renumbers) {
 	lab_config_free(config);
 	lab_config_free(less);
 }
+
+// The same with a configuration that has too many backends for the new segment. A configuration
+// that has not can then be applied, even if all its backends are new.
+TEST(apply_after_a_segment_was_too_small) {
+	struct weir_config *config = lab_config(1, 8), *few = lab_config(1, 8);
+	struct lab_room small = {.max_backends = 4};
+	struct lab lab, old;
+	char why[256];
+
+	config->segment.max_backends = few->segment.max_backends = 4;
+	for (int i = 0; i < 4; i++) {
+		lab_remove_backend(config, 0, 4);
+		lab_remove_backend(few, 0, 0);
+	}
+	lab_open(&lab, NULL);
+	lab_apply(&lab, config);
+	lab_worker_stop(&lab);
+	assert_int_equal(weir_tables_rebind(lab.tables, NULL), 0);
+	// The dataplane may still run.
+	assert_int_equal(weir_tables_apply(lab.tables, few, why, sizeof(why)), -ENOSPC);
+	old = lab;
+	small.max_backends = 3;
+	lab.segment = lab_segment(&small);
+	lab.control = lab_attach(lab.segment);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), -ENOSPC);
+	weir_segment_free(lab.control);
+	weir_segment_free(lab.segment);
+	assert_int_equal(weir_tables_apply(lab.tables, few, why, sizeof(why)), 0);
+	small.max_backends = 4;
+	lab.segment = lab_segment(&small);
+	lab.control = lab_attach(lab.segment);
+	lab_worker_start(&lab);
+	assert_int_equal(weir_tables_rebind(lab.tables, lab.control), 0);
+	weir_segment_free(old.control);
+	weir_segment_free(old.segment);
+	assert_true(lab_id(&lab, "s0", "b7") < 4);
+	lab_apply(&lab, few);
+	lab_close(&lab);
+	lab_config_free(config);
+	lab_config_free(few);
+}

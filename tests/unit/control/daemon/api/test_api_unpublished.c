@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "config_running.h"
 #include "segment.h"
 
 #define ROOM "\"table_size\": 16381"
@@ -24,6 +25,16 @@
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 131101, \"backends\": [" \
 	"{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}]}"
+#define OTHER \
+	"{\"name\": \"other\", \"binds\": [{\"address\": \"198.51.100.11\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 251, \"backends\": [" \
+	"{\"name\": \"o-1\", \"address\": \"10.0.1.21\"}]}"
+// the settings of lab_dataplane_start_small
+#define LIMITS \
+	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", " \
+	"\"gateway_mac\": \"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], " \
+	"\"workers\": {\"cores\": [0, 1]}, " \
+	"\"segment\": {\"max_services\": 64, \"max_backends\": 1024}, \"services\": []}"
 #define CHECKED \
 	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 251, \"health_check\": {" \
@@ -378,23 +389,30 @@ static uint32_t count_backends(struct web *web) {
 	return count;
 }
 
-// Restarts the dataplane with more backend ids, and reloads a configuration with `count` backends.
-static void use_backends(struct web *web, int count) {
+// Writes a configuration with `count` backends, of which all but two have a name and an address
+// with this number.
+static void write_backends(struct web *web, int count, int number) {
 	size_t used = 0, room = 200000;
 	char *text = calloc(1, room);
 
 	used += (size_t)snprintf(text, room, "%s", WEB("100"));
 	for (int i = 2; i < count; i++) {
 		used += (size_t)snprintf(text + used, room - used,
-			", {\"name\": \"x-%d\", \"address\": \"10.1.%d.%d\"}", i, i / 256, i % 256);
+			", {\"name\": \"x%d-%d\", \"address\": \"10.%d.%d.%d\"}", number, i, number,
+			i / 256, i % 256);
 	}
 	snprintf(text + used, room - used, "]}");
+	lab_write_config(&web->lab, text);
+	free(text);
+}
+
+// Restarts the dataplane with more backend ids, and reloads a configuration with `count` backends.
+static void use_backends(struct web *web, int count, int number) {
 	lab_dataplane_stop(web->dataplane);
 	LAB_UNTIL(!lab_attached(&web->lab));
 	web->dataplane = lab_dataplane_start_big(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
-	lab_write_config(&web->lab, text);
-	free(text);
+	write_backends(web, count, number);
 	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
 }
 
@@ -403,7 +421,7 @@ static void use_backends(struct web *web, int count) {
 TEST(file_is_read_again_for_a_dataplane_with_fewer_ids) {
 	struct web *web = *state;
 
-	use_backends(web, 1025);
+	use_backends(web, 1025, 1);
 	lab_write_config(&web->lab, TWO);
 	lab_dataplane_stop(web->dataplane);
 	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
@@ -412,12 +430,34 @@ TEST(file_is_read_again_for_a_dataplane_with_fewer_ids) {
 	LAB_UNTIL(takes_flows(web, 0));
 }
 
+// The same with a file all of whose backends are new.
+TEST(new_backends_do_not_wait_for_ids_of_a_dataplane_that_has_ended) {
+	struct web *web = *state;
+	char *limits = weir_config_running_text(LIMITS, strlen(LIMITS));
+
+	assert_non_null(limits);
+	use_backends(web, 1025, 1);
+	write_backends(web, 600, 2);
+	lab_dataplane_stop(web->dataplane);
+	assert_int_equal(kill(web->lab.control, SIGSTOP), 0);
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	assert_int_equal(
+		weir_config_running_write(web->lab.run_dir,
+			lab_dataplane_segment(web->dataplane)->epoch, (uid_t)-1, (gid_t)-1, limits),
+		0);
+	assert_int_equal(kill(web->lab.control, SIGCONT), 0);
+	LAB_UNTIL(lab_attached(&web->lab) && count_backends(web) == 600);
+	LAB_UNTIL(all_is_published(web));
+	weir_config_running_remove(web->lab.run_dir);
+	free(limits);
+}
+
 // The same with a file that does not fit either. The reason names the settings, and a reload of a
 // configuration that fits is applied.
 TEST(reason_names_the_settings_if_a_dataplane_has_fewer_ids) {
 	struct web *web = *state;
 
-	use_backends(web, 1025);
+	use_backends(web, 1025, 1);
 	lab_dataplane_stop(web->dataplane);
 	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
 	LAB_UNTIL(times_logged(web, "its segment.max_services or segment.max_backends is too small "
