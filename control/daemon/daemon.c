@@ -205,6 +205,7 @@ static void detach(struct weir_daemon *daemon) {
 	uv_timer_stop(&daemon->grace);
 	uv_timer_stop(&daemon->collect);
 	daemon->grace_since_ns = 0;
+	daemon->applied = false;
 	daemon->retry = false;
 	daemon->follow_ns = 0;
 	daemon->config_why[0] = '\0';
@@ -619,6 +620,7 @@ void weir_daemon_fini(struct weir_daemon *daemon) {
 	if (daemon->dirty) {
 		weir_daemon_publish(daemon);
 	}
+	weir_daemon_store(daemon);
 	detach(daemon);
 	weir_canaries_free(daemon->canaries);
 	weir_sheds_free(daemon->sheds);

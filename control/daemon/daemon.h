@@ -103,6 +103,7 @@ struct weir_daemon {
 	// replaced by a reload.
 	char file_why[512];
 	uint64_t reload_epoch; // epoch of the last call of weir_daemon_reload_once that reloaded
+	bool applied; // the configuration in use was applied to the attached dataplane
 	bool store_failed; // the configuration in use could not be stored
 	bool dirty; // there are changes that must be published
 	// The configuration, or a part of it, was not applied. Applying it will be retried.

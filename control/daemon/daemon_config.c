@@ -253,6 +253,7 @@ int weir_daemon_apply(
 		}
 		return r;
 	}
+	daemon->applied = daemon->segment != NULL;
 	note_waiting(daemon);
 	if (publications(daemon) != before) {
 		weir_daemon_record_publication(daemon, started);
@@ -268,8 +269,7 @@ void weir_daemon_store(struct weir_daemon *daemon) {
 	const bool failed_before = daemon->store_failed;
 	int r;
 
-	if (daemon->segment == NULL ||
-		weir_tables_config(daemon->tables) != weir_reload_config(daemon->reload)) {
+	if (!daemon->applied) {
 		return;
 	}
 	r = weir_reload_store(daemon->reload, daemon->run_dir);
@@ -290,7 +290,7 @@ static bool may_apply_later(int error) {
 // Called at the start of this process if its configuration does not fit the running dataplane.
 // Applies the configuration that an earlier process has applied last. Returns 0 or negative errno.
 static int apply_stored(struct weir_daemon *daemon, const char *why) {
-	const char *file = weir_reload_file(daemon->reload);
+	const char *file = weir_reload_file_in_use(daemon->reload);
 	struct weir_reload_plan plan;
 	char reason[REASON_BYTES] = "";
 	int r = weir_reload_plan_stored(daemon->reload, daemon->run_dir, &plan);
@@ -301,8 +301,8 @@ static int apply_stored(struct weir_daemon *daemon, const char *why) {
 	if (r == 0) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"%s does not fit the running weir-dataplane: %s; the configuration that "
-			"was in use before weir-control was started stays in use (%s)",
-			file, why, plan.file);
+			"was in use before weir-control was started stays in use",
+			file, why);
 		snprintf(daemon->file_why, sizeof(daemon->file_why),
 			"%s does not fit the running weir-dataplane: %s; the previous "
 			"configuration is in use",
@@ -561,6 +561,7 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 		daemon->reloaded_ms = weir_daemon_wall_ms();
 		daemon->file_why[0] = '\0';
 		weir_reload_commit(daemon->reload, plan);
+		weir_daemon_store(daemon);
 		weir_daemon_steer(daemon);
 	}
 	sd_notify(0, "READY=1");

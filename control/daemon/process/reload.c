@@ -461,7 +461,7 @@ int weir_reload_plan_stored(
 			    ? -ENOMEM
 			    : weir_config_keep_running(plan->as_read, reload->as_read);
 	}
-	plan->file = r == 0 ? strdup(path) : NULL;
+	plan->file = r == 0 ? strdup(weir_reload_file_in_use(reload)) : NULL;
 	return r == 0 && plan->file == NULL ? -ENOMEM : r;
 }
 

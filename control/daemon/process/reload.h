@@ -41,7 +41,8 @@ void weir_reload_free(struct weir_reload *reload); // NULL is allowed
 int weir_reload_without_data_path(struct weir_reload *reload);
 
 const struct weir_config *weir_reload_config(const struct weir_reload *reload);
-// Returns the file from which the configuration in use was read.
+// Returns the file from which the configuration in use was read, or, if the stored configuration is
+// in use, the file that it replaces.
 const char *weir_reload_file_in_use(const struct weir_reload *reload);
 // Returns the absolute path of the file that was passed to weir_reload_create. weir-control reads
 // this file when it restarts, and in a reload without a file name.

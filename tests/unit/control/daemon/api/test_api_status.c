@@ -5,6 +5,7 @@
 #include "daemon_web.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 TEST_GROUP(lab_own_network);
 TEST_EACH(web_start, web_stop);
@@ -507,13 +508,16 @@ TEST(late_programs_are_those_of_the_service) {
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 }
 
-// With more services than the segment has room for, the last one has no id.
+// With more services than the segment has room for, and no stored configuration, the last one has
+// no id.
 TEST(status_of_a_service_without_an_id_is_critical) {
 	struct web *web = *state;
-	char services[32768];
+	char services[32768], stored[128];
 	size_t used = 0;
 
 	lab_stop(&web->lab);
+	snprintf(stored, sizeof(stored), "%s/control/applied.json", web->lab.run_dir);
+	unlink(stored);
 	for (int i = 0; i <= 64; i++) {
 		used += (size_t)snprintf(services + used, sizeof(services) - used,
 			"%s{\"name\": \"s%d\", \"binds\": [{\"address\": \"198.51.100.%d\", "

@@ -364,6 +364,24 @@ TEST(previous_configuration_stays_if_the_file_does_not_fit) {
 	LAB_UNTIL(is_stored(web, "131101"));
 }
 
+// The file that does not fit lacks a service and a backend. Both stay in use, even if the attempt
+// to use the file has withdrawn the table of the service.
+TEST(services_that_the_file_lacks_stay_in_use) {
+	struct web *web = *state;
+
+	lab_write_config(&web->lab, TWO ", " OTHER);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, TOO_LARGE);
+	lab_start(&web->lab);
+	LAB_UNTIL(times_logged(web, "stays in use") == 1);
+	assert_true(all_is_published(web));
+	lab_dataplane_flows(web->dataplane, "198.51.100.11", 80, 100);
+	assert_int_equal(lab_dataplane_flows_of(web->dataplane, 2), 100);
+	assert_true(takes_flows(web, 0));
+	assert_true(takes_flows(web, 1));
+}
+
 // A reload ends the use of the stored configuration.
 TEST(reload_replaces_the_stored_configuration) {
 	struct web *web = *state;
@@ -379,6 +397,59 @@ TEST(reload_replaces_the_stored_configuration) {
 	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
 	assert_false(status_has(web, "the previous configuration is in use"));
 	LAB_UNTIL(is_stored(web, "interval_ms"));
+}
+
+// weir-control is killed directly after a reload. The next process uses the reloaded configuration
+// if its file does not fit.
+TEST(reloaded_configuration_is_stored_before_the_reply) {
+	struct web *web = *state;
+
+	LAB_UNTIL(is_stored(web, "16381"));
+	lab_write_config(&web->lab, CHECKED);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+	assert_true(is_stored(web, "interval_ms"));
+}
+
+// A configuration is reloaded while no dataplane runs, and the next dataplane has no room for it.
+// It does not replace the stored configuration.
+TEST(configuration_without_room_is_not_stored) {
+	struct web *web = *state;
+	uint64_t since;
+
+	LAB_UNTIL(is_stored(web, "16381"));
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	lab_write_config(&web->lab, TOO_LARGE);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(times_logged(web, "does not fit the running weir-dataplane") == 1);
+	since = lab_now_ms();
+	LAB_UNTIL(lab_now_ms() - since > 1500);
+	assert_true(is_stored(web, "16381"));
+}
+
+// weir-control reloads another file before a dataplane is started. If this file does not fit, the
+// log and the status name this file.
+TEST(reason_names_the_other_file_that_was_reloaded) {
+	struct web *web = *state;
+	char other[128], text[192];
+
+	LAB_UNTIL(is_stored(web, "16381"));
+	lab_dataplane_stop(web->dataplane);
+	lab_kill(&web->lab);
+	lab_write_config(&web->lab, TOO_LARGE);
+	snprintf(other, sizeof(other), "%s.other", web->lab.config);
+	assert_int_equal(rename(web->lab.config, other), 0);
+	lab_write_config(&web->lab, TWO);
+	lab_start(&web->lab);
+	assert_string_equal(
+		lab_code(&web->lab, JSON({"command": "config.reload", "path": "%s"}), other), "ok");
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(times_logged(web, "stays in use") == 1);
+	snprintf(text, sizeof(text), "%s does not fit the running weir-dataplane", other);
+	assert_true(status_has(web, text));
+	assert_true(all_is_published(web));
+	unlink(other);
 }
 
 static uint32_t count_backends(struct web *web) {
