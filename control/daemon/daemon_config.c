@@ -311,9 +311,8 @@ static int apply_stored(struct weir_daemon *daemon, const char *why) {
 		weir_reload_commit(daemon->reload, &plan);
 	} else if (r != -ENOENT && !may_apply_later(r)) {
 		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"cannot use the configuration that was in use before weir-control was "
-			"started: %s",
-			reason[0] != '\0' ? reason : strerror(-r));
+			"cannot use the stored configuration, %s/" WEIR_RELOAD_STORED ": %s",
+			daemon->run_dir, reason[0] != '\0' ? reason : strerror(-r));
 	}
 	weir_reload_plan_fini(&plan);
 	return r;
@@ -406,6 +405,9 @@ void weir_daemon_retry(struct weir_daemon *daemon) {
 			"the whole configuration is now published to weir-dataplane");
 		weir_daemon_steer(daemon);
 		weir_daemon_notify_status(daemon);
+		if (daemon->file_why[0] != '\0') {
+			(void)weir_daemon_reload_once(daemon, daemon->epoch);
+		}
 	} else if (r != -EBUSY) {
 		weir_daemon_keep_unapplied(daemon, r, why);
 	}

@@ -13,11 +13,8 @@
 
 #include "config_host.h"
 #include "config_running.h"
-#include "daemon_options.h"
 #include "text_file.h"
 #include "trusted_file.h"
-
-#define STORED WEIR_CONTROL_DIR "/applied.json"
 
 // enough for the words of a command, each with its length and a colon
 #define COMMAND_KEY_BYTES \
@@ -417,7 +414,9 @@ void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *pla
 // --- the stored configuration -------------------------------------------------------------
 
 static int stored_path(const char *run_dir, char path[PATH_MAX]) {
-	return snprintf(path, PATH_MAX, "%s/" STORED, run_dir) < PATH_MAX ? 0 : -ENAMETOOLONG;
+	return snprintf(path, PATH_MAX, "%s/" WEIR_RELOAD_STORED, run_dir) < PATH_MAX
+		       ? 0
+		       : -ENAMETOOLONG;
 }
 
 int weir_reload_store(struct weir_reload *reload, const char *run_dir) {

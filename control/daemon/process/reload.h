@@ -13,6 +13,10 @@
 
 #include "config.h"
 #include "config_difference.h"
+#include "daemon_options.h"
+
+// Path of the stored configuration in the run directory, see weir_reload_store.
+#define WEIR_RELOAD_STORED WEIR_CONTROL_DIR "/applied.json"
 
 struct weir_reload;
 
@@ -71,7 +75,7 @@ const char *weir_reload_explain(const struct weir_reload_plan *plan, int error, 
 // configuration, so the new configuration must have been applied to the tables before.
 void weir_reload_commit(struct weir_reload *reload, struct weir_reload_plan *plan);
 
-// Stores the text of the configuration in use in RUN_DIR/control/applied.json, unless it is stored
+// Stores the text of the configuration in use in WEIR_RELOAD_STORED, unless it is stored
 // already. Only the user of this process can read the file. Call this function when the
 // configuration was applied to the tables of a dataplane. Returns 0 or negative errno: the previous
 // file stays, and the next call tries again.
