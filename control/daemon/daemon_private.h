@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Declarations that the files of the daemon share: daemon.c (start and end, the dataplane, timers),
-// daemon_config.c (applies, retries and reloads the configuration), daemon_notify.c (runs programs
-// for changes), daemon_publish.c (publications and their durations).
+// Declarations that the files of the daemon share: daemon.c (start and end, timers),
+// daemon_attach.c (a dataplane starts, and ends), daemon_config.c (applies, retries and reloads the
+// configuration), daemon_notify.c (runs programs for changes), daemon_publish.c (publications and
+// their durations).
 //
 // Threads: one.
 #pragma once
 
 #include "daemon.h"
+
+// daemon_attach.c: callbacks of the link to the dataplane (dataplane_link.h); context: the daemon.
+// weir_daemon_on_refused: attaching to a running dataplane has failed.
+int weir_daemon_on_attached(void *context, struct weir_segment *segment,
+	const struct weir_handover *handover, char *why, size_t why_bytes);
+void weir_daemon_on_lost(void *context);
+void weir_daemon_on_refused(void *context, int error);
+// daemon_attach.c: ends the use of the attached dataplane, if there is one.
+void weir_daemon_detach(struct weir_daemon *daemon);
+// daemon_attach.c: returns the ports whose links are read; and reads the states of these links.
+struct weir_links_of weir_daemon_links_of(const struct weir_daemon *daemon);
+void weir_daemon_read_links(struct weir_daemon *daemon);
 
 // daemon_config.c: applies a configuration to the tables and the modules that use it, and publishes
 // it. Returns 0, even if parts of the configuration are delayed or publishing fails, or negative
