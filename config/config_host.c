@@ -291,7 +291,7 @@ static bool may_own_programs(uid_t user) {
 					 strcmp(known->pw_name, "nobody") == 0));
 }
 
-// Returns why a program cannot run, or NULL if it can or if this is unknown.
+// Returns why weir-control would not run a program, or NULL if it would or if this is unknown.
 static const char *program_fault(const char *file) {
 	struct stat status;
 

@@ -42,7 +42,7 @@ void weir_agent_doctor_check_loopback(struct weir_agent_doctor *doctor) {
 	if (options->vip_count == 0 && on_loopback == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, "lo",
 			"has no VIP: the kernel drops packets to a VIP that is on no interface; to "
-			"check a VIP, run weir-agent doctor --vip VIP");
+			"check a VIP, use --vip VIP");
 		weir_findings_cure(&doctor->findings, WEIR_CURE_ARP "ip addr add VIP/32 dev lo");
 	} else if (options->vip_count == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "lo",

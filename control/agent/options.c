@@ -126,7 +126,8 @@ static const struct weir_option rows[] = {
 		.repeatable = true, .fallback = "any", .take = weir_take_source,
 		.groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "forwarding", "MODE",
-		"forwarding mode to decapsulate; packets of other modes are passed to the kernel",
+		"pass packets of other modes to the kernel, and decapsulate only this forwarding "
+		"mode",
 		.repeatable = true, .fallback = "ipip, gue and gre", .take = weir_take_forwarding,
 		.words = weir_decap_forwardings, .groups = GROUP_DECAP),
 	WEIR_OPTION_ROW(CUSTOM, "forwarding", "MODE",

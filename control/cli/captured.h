@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A packet of capture.read: its bytes, and its action as text. Missing or invalid keys are left
-// out, because a weir-control of another version may send fewer keys.
+// A packet of capture.read: its bytes, and its action as text. Keys may be missing or invalid,
+// because weir-control may be of another version: the text then has "-", or omits the value.
 //
 // Threads: any. Prints nothing. The text of weir_captured_verdict is safe for a terminal.
 #pragma once

@@ -79,7 +79,8 @@ static bool read_name(struct weir_json_reader *reader, const struct weir_json_pl
 		if (c >= 0x80 ||
 			(!islower(c) && !isdigit(c) && (i == 0 || strchr("-_", c) == NULL))) {
 			weir_json_error(reader, place,
-				"may contain only lowercase letters, digits, '-' and '_'");
+				"must begin with a lowercase letter or a digit, and contain only "
+				"these, '-' and '_'");
 			return false;
 		}
 	}

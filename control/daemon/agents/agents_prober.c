@@ -99,9 +99,10 @@ static void set_next(struct weir_agents_prober *prober, uint64_t now_ms) {
 	}
 }
 
-// Postpones the next probe if it would end the wait for the answer to this probe before the
-// timeout: until the timeout, or by an interval if more than 1/JITTER_SHARE of the interval is
-// missing, so that the probes of all agents stay spread over time.
+// Postpones the next probe if it is due before the deadline of this probe, because it would end the
+// wait for the answer to this probe. A difference of at most 1/JITTER_SHARE of the interval
+// postpones it to the deadline, a larger one by an interval, so that the probes of all agents stay
+// spread over time.
 static void keep_wait(struct weir_agents_prober *prober) {
 	uint64_t interval = interval_of(prober);
 

@@ -412,8 +412,8 @@ static int check_agent(const struct weir_sheds *sheds, const struct weir_backend
 	}
 	if (!status.has_answer || !status.answers) {
 		return refuse(why, why_bytes,
-			"the weir-agent of %s/%s does not answer; run \"weir-agent doctor\" on the "
-			"backend",
+			"the weir-agent of %s/%s does not answer; run \"weir-agent doctor "
+			"INTERFACE\" on the backend",
 			state->service, state->name);
 	}
 	return 0;

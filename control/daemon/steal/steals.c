@@ -177,7 +177,7 @@ static void start_moves(struct weir_steals *steals) {
 	publish(steals);
 }
 
-// Allocates the moves if there was too little memory for them before.
+// Allocates the moves again after an allocation has failed.
 static void retry_moves(struct weir_steals *steals) {
 	start_moves(steals);
 	if (!steals->out_of_memory) {
