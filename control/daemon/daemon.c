@@ -11,7 +11,6 @@
 
 #define TICK_MS WEIR_BUCKET_TICK_MS
 #define SECOND_MS 1000
-#define WHY_BYTES 320
 #define NS_PER_MS 1000000u
 
 static void on_measured(void *context) {

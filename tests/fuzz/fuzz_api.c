@@ -169,7 +169,7 @@ static void open_world(void) {
 
 static void close_world(void) {
 	char control[sizeof(world->dir) + sizeof(WEIR_CONTROL_DIR) + 1];
-	char stored[sizeof(world->dir) + sizeof(WEIR_CONTROL_DIR "/applied.json") + 1];
+	char stored[sizeof(world->dir) + sizeof(WEIR_RELOAD_STORED) + 1];
 
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		weir_reader_fini(&world->reader[i]);
@@ -182,7 +182,7 @@ static void close_world(void) {
 	weir_handover_server_free(world->server);
 	weir_segment_free(world->segment);
 	snprintf(control, sizeof(control), "%s/" WEIR_CONTROL_DIR, world->dir);
-	snprintf(stored, sizeof(stored), "%s/" WEIR_CONTROL_DIR "/applied.json", world->dir);
+	snprintf(stored, sizeof(stored), "%s/" WEIR_RELOAD_STORED, world->dir);
 	unlink(stored);
 	REQUIRE(rmdir(control) == 0);
 	REQUIRE(rmdir(world->dir) == 0);
