@@ -98,7 +98,8 @@ const struct weir_family weir_families[] = {
 		"Unix time of the start of weir-dataplane.", MS),
 	GAUGE(CONTROL, "weir_config_last_reload_successful", "", "reload_ok",
 		"1 if the last reload was accepted, or if there was no reload; 0 if the last "
-		"reload was refused, so that the previous configuration is in use.",
+		"reload, or the file at the start of weir-control, was refused, so that the "
+		"previous configuration is in use.",
 		PLAIN),
 	GAUGE(CONTROL, "weir_config_last_reload_success_timestamp_seconds", "seconds",
 		"reloaded_ms",
