@@ -14,7 +14,7 @@ struct weir_config_error {
 	int line; // 1-based; 0 = the whole file
 	int column; // 1-based; 0 = unknown
 	char path[192]; // JSON path: services[2].backends[0].address
-	char reason[320]; // error and remedy in one line
+	char reason[448]; // error and remedy in one line
 };
 
 struct weir_config_errors { // zeroed at first

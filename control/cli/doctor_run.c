@@ -76,15 +76,16 @@ static struct weir_config *read_running(
 }
 
 // Add services to the running configuration, from the configuration file or, if the file is not
-// valid, from the reply of weir-control, if there is one. Returns the completed configuration. If
-// out of memory, releases the configuration and returns NULL.
+// valid or not in use, from the reply of weir-control, if there is one. Returns the completed
+// configuration. If out of memory, releases the configuration and returns NULL.
 static struct weir_config *complete(
 	struct weir_config *runs, const char *file, struct weir_doctor *doctor) {
 	struct weir_config *merged = NULL;
-	struct weir_config_errors errors;
+	struct weir_config_errors errors = {0};
+	const bool unused = json_is_string(json_object_get(doctor->version, "config_unused"));
 	int r;
 
-	if (weir_config_read(file, &merged, &errors) == 0) {
+	if (!unused && weir_config_read(file, &merged, &errors) == 0) {
 		r = weir_config_keep_running(merged, runs);
 		weir_config_free(runs);
 		runs = merged;

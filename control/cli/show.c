@@ -514,6 +514,7 @@ void weir_show_add_time(json_t *row) {
 
 void weir_show_version(const struct weir_cli *cli, json_t *result) {
 	const json_t *dataplane = json_object_get(result, "dataplane");
+	const char *unused = json_string_value(json_object_get(result, "config_unused"));
 	char version[64], pid[32], config[CELL], epoch[64], workers[32], ports[32];
 
 	fprintf(cli->out, "weirctl         %s\n", WEIR_VERSION);
@@ -523,6 +524,9 @@ void weir_show_version(const struct weir_cli *cli, json_t *result) {
 		weir_show_value(json_object_get(result, "pid"), WEIR_SHOW_TEXT, pid, sizeof(pid)),
 		weir_show_value(
 			json_object_get(result, "config"), WEIR_SHOW_TEXT, config, sizeof(config)));
+	if (unused != NULL) {
+		fprintf(cli->out, "                %s\n", unused);
+	}
 	if (!json_is_true(json_object_get(dataplane, "attached"))) {
 		fprintf(cli->out, "weir-dataplane  not attached\n");
 		return;

@@ -52,6 +52,7 @@
 #include "tables.h"
 
 #define WEIR_DAEMON_WHY_BYTES 128
+#define WEIR_DAEMON_REASON_BYTES 640 // for why a configuration is not applied
 
 struct weir_daemon {
 	uv_loop_t loop;
@@ -99,9 +100,9 @@ struct weir_daemon {
 	// Time of the last accepted reload, or start of this process, in milliseconds since 1970.
 	uint64_t reloaded_ms;
 	bool reload_refused; // the last reload, or the file at the start, was refused
-	// Why the file at the start is not in use, although it is valid; "" = it is in use, or was
-	// replaced by a reload.
-	char file_why[512];
+	// Why the file of weir_reload_file is not in use, although it was valid when it was read
+	// last: it did not fit the running dataplane. "" = there is no such reason.
+	char file_why[WEIR_DAEMON_REASON_BYTES + 256];
 	uint64_t reload_epoch; // epoch of the last call of weir_daemon_reload_once that reloaded
 	bool applied; // the configuration in use was applied to the attached dataplane
 	bool store_failed; // the configuration in use could not be stored
@@ -184,6 +185,9 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 // weir_reload_plan_fini. Returns 0 or negative errno with a line in why.
 int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
 	char *why, size_t why_bytes);
+// Adds a warning to the plan if weir_daemon_reload would refuse it, because the running dataplane
+// has too few ids. Does not check whether there is enough memory for the tables.
+void weir_daemon_warn_too_large(struct weir_daemon *daemon, struct weir_reload_plan *plan);
 // Start and stop estimates as the services need them. Call this function when the needs of services
 // may have changed.
 void weir_daemon_update_estimates(struct weir_daemon *daemon);

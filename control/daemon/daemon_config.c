@@ -3,8 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
-#include <unistd.h>
 
 #include "change_costs.h"
 #include "change_renames.h"
@@ -16,7 +14,6 @@
 
 #define COLLECT_MS 50
 #define RETRY_NS 1000000000ull // time until a retry after memory or descriptors were exhausted
-#define REASON_BYTES 320
 #define LEAVING_NS 60000000000ull // time between checks for expired keys in the VIP maps
 
 static int update_maps(struct weir_daemon *daemon, const struct weir_config *config,
@@ -265,164 +262,6 @@ int weir_daemon_apply(
 	return 0;
 }
 
-void weir_daemon_store(struct weir_daemon *daemon) {
-	const bool failed_before = daemon->store_failed;
-	int r;
-
-	if (!daemon->applied) {
-		return;
-	}
-	r = weir_reload_store(daemon->reload, daemon->run_dir);
-	daemon->store_failed = r < 0;
-	if (r < 0 && !failed_before) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"cannot store the configuration in use in %s: %s; weir-control retries "
-			"every second",
-			daemon->run_dir, strerror(-r));
-	}
-}
-
-// Returns whether a later attempt to apply the same configuration can succeed.
-static bool may_apply_later(int error) {
-	return error == -EBUSY || error == -ENOMEM;
-}
-
-// Called at the start of this process if its configuration does not fit the running dataplane.
-// Applies the configuration that an earlier process has applied last. Returns 0 or negative errno.
-static int apply_stored(struct weir_daemon *daemon, const char *why) {
-	const char *file = weir_reload_file_in_use(daemon->reload);
-	struct weir_reload_plan plan;
-	char reason[REASON_BYTES] = "";
-	int r = weir_reload_plan_stored(daemon->reload, daemon->run_dir, &plan);
-
-	if (r == 0) {
-		r = weir_daemon_apply(daemon, plan.config, reason, sizeof(reason));
-	}
-	if (r == 0) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			"%s does not fit the running weir-dataplane: %s; the configuration that "
-			"was in use before weir-control was started stays in use",
-			file, why);
-		snprintf(daemon->file_why, sizeof(daemon->file_why),
-			"%s does not fit the running weir-dataplane: %s; the previous "
-			"configuration is in use",
-			file, why);
-		daemon->reload_refused = true;
-		weir_reload_commit(daemon->reload, &plan);
-	} else if (r != -ENOENT && !may_apply_later(r)) {
-		weir_log_write(daemon->log, WEIR_LOG_WARN,
-			"cannot use the stored configuration, %s/" WEIR_RELOAD_STORED ": %s",
-			daemon->run_dir, reason[0] != '\0' ? reason : strerror(-r));
-	}
-	weir_reload_plan_fini(&plan);
-	return r;
-}
-
-int weir_daemon_reload_file(struct weir_daemon *daemon, const struct weir_audit_who *who) {
-	struct weir_reload_plan plan;
-	char why[REASON_BYTES], after[WEIR_AUDIT_VALUE_BYTES];
-	struct weir_audit_event event = {
-		.who = *who, .command = "config.reload", .before = "", .after = after};
-	int r = weir_daemon_reload(daemon, NULL, &plan, why, sizeof(why));
-
-	if (r < 0) {
-		event.code = "refused";
-		event.after = "";
-		event.why = why;
-	} else {
-		weir_audit_difference(&plan.difference, after, sizeof(after));
-	}
-	event.object = weir_reload_file(daemon->reload);
-	weir_audit_add(daemon->audit, &event);
-	weir_reload_plan_fini(&plan);
-	return r;
-}
-
-int weir_daemon_reload_once(struct weir_daemon *daemon, uint64_t epoch) {
-	const struct weir_audit_who self = {
-		.known = true, .uid = geteuid(), .gid = getegid(), .pid = getpid()};
-
-	if (daemon->reload_epoch == epoch) {
-		return -EALREADY;
-	}
-	daemon->reload_epoch = epoch;
-	return weir_daemon_reload_file(daemon, &self);
-}
-
-// Replaces a configuration that does not fit the attached dataplane by one that fits. Returns 0 or
-// negative errno.
-static int replace_unfit(struct weir_daemon *daemon, const char *why) {
-	int r = weir_tables_config(daemon->tables) == NULL
-			? apply_stored(daemon, why)
-			: weir_daemon_reload_once(daemon, daemon->epoch);
-
-	if (r == 0) {
-		weir_daemon_steer(daemon);
-		weir_daemon_notify_status(daemon);
-	}
-	return r;
-}
-
-void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why) {
-	bool is_new = strcmp(why, daemon->config_why) != 0;
-
-	if (!may_apply_later(error)) {
-		error = replace_unfit(daemon, why);
-		if (error == 0) {
-			return;
-		}
-	}
-	daemon->retry = may_apply_later(error);
-	daemon->retry_ns = error == -ENOMEM ? weir_daemon_now_ns() + RETRY_NS : 0;
-	snprintf(daemon->config_why, sizeof(daemon->config_why), "%s", why);
-	if (is_new) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR,
-			daemon->retry ? "the configuration is not published yet: %s"
-				      : "the configuration does not fit the running "
-					"weir-dataplane: %s",
-			why);
-	}
-	weir_daemon_update_estimates(daemon);
-}
-
-void weir_daemon_retry(struct weir_daemon *daemon) {
-	char why[sizeof(daemon->config_why)] = "";
-	bool helps;
-	int r;
-
-	if (!daemon->retry || weir_daemon_now_ns() < daemon->retry_ns ||
-		(weir_tables_waiting(daemon->tables, &helps) > 0
-				? !helps
-				: weir_tables_wait(daemon->tables))) {
-		return;
-	}
-	r = weir_daemon_apply(daemon, weir_reload_config(daemon->reload), why, sizeof(why));
-	if (r == 0 && daemon->retry) {
-		return; // some services or backends still wait for an id
-	}
-	if (r == 0) {
-		weir_log_write(daemon->log, WEIR_LOG_INFO,
-			"the whole configuration is now published to weir-dataplane");
-		weir_daemon_steer(daemon);
-		weir_daemon_notify_status(daemon);
-		if (daemon->file_why[0] != '\0') {
-			(void)weir_daemon_reload_once(daemon, daemon->epoch);
-		}
-	} else if (r != -EBUSY) {
-		weir_daemon_keep_unapplied(daemon, r, why);
-	}
-}
-
-static void log_errors(
-	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
-	char line[1024];
-
-	for (uint32_t i = 0; i < errors->count; i++) {
-		weir_log_write(log, WEIR_LOG_ERROR, "%s",
-			weir_config_error_format(file, &errors->error[i], line, sizeof(line)));
-	}
-}
-
 void weir_daemon_log_warnings(
 	struct weir_log *log, const char *file, const struct weir_config_errors *errors) {
 	char line[1024];
@@ -448,6 +287,22 @@ static void log_waiting(struct weir_daemon *daemon) {
 	weir_difference_fini(&waiting);
 }
 
+// Reads the settings that wait for a restart of the dataplane again, because the file may have been
+// edited before the dataplane was started. If the file has errors, the settings stay.
+static void read_waiting_again(struct weir_daemon *daemon) {
+	const char *file = weir_reload_file(daemon->reload);
+	struct weir_reload_plan plan;
+
+	if (!weir_reload_waits(daemon->reload) ||
+		strcmp(weir_reload_file_in_use(daemon->reload), file) != 0) {
+		return;
+	}
+	if (weir_reload_plan(daemon->reload, file, &plan) == 0) {
+		weir_reload_take_waiting(daemon->reload, &plan);
+	}
+	weir_reload_plan_fini(&plan);
+}
+
 void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 	const bool waited = weir_reload_waits(daemon->reload);
 	int unread;
@@ -465,6 +320,9 @@ void weir_daemon_take_running(struct weir_daemon *daemon, uint64_t epoch) {
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"cannot load the running settings of weir-dataplane: %s", strerror(-r));
 		return;
+	}
+	if (unread == 0) {
+		read_waiting_again(daemon);
 	}
 	log_waiting(daemon);
 	if (waited && !weir_reload_waits(daemon->reload)) {
@@ -512,61 +370,5 @@ int weir_daemon_plan(struct weir_daemon *daemon, const char *file, struct weir_r
 			"out of memory: the pending changes that the reload reverts are not "
 			"known");
 	}
-	return r;
-}
-
-static int plan_and_apply(struct weir_daemon *daemon, const char *file,
-	struct weir_reload_plan *plan, char *why, size_t why_bytes) {
-	int r = weir_daemon_plan(daemon, file, plan);
-	char reason[REASON_BYTES] = "";
-
-	why[0] = '\0';
-	if (r < 0) {
-		log_errors(daemon->log, plan->file != NULL ? plan->file : "?", &plan->errors);
-		snprintf(why, why_bytes, "%s; nothing was changed",
-			weir_reload_explain(plan, r, daemon->user, reason, sizeof(reason)));
-		return r;
-	}
-	r = weir_daemon_apply(daemon, plan->config, reason, sizeof(reason));
-	if (r < 0) {
-		snprintf(why, why_bytes, "%s: %s", plan->file, reason);
-	}
-	return r;
-}
-
-int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir_reload_plan *plan,
-	char *why, size_t why_bytes) {
-	char line[1024];
-	int r;
-
-	sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
-		(unsigned long long)(weir_daemon_now_ns() / 1000));
-	r = plan_and_apply(daemon, file, plan, why, why_bytes);
-	daemon->reload_refused = r < 0;
-	if (r < 0) {
-		weir_log_write(daemon->log, WEIR_LOG_ERROR, "reload refused: %s", why);
-	} else {
-		weir_daemon_log_warnings(daemon->log, plan->file, &plan->errors);
-		for (uint32_t i = 0; i < plan->difference.count; i++) {
-			weir_log_write(daemon->log, WEIR_LOG_INFO, "reload: %s",
-				weir_change_format(
-					&plan->difference.change[i], line, sizeof(line)));
-		}
-		weir_log_write(daemon->log, WEIR_LOG_INFO, "reload of %s: %u change%s", plan->file,
-			plan->difference.count, plan->difference.count == 1 ? "" : "s");
-		if (strcmp(plan->file, weir_reload_file(daemon->reload)) != 0) {
-			weir_log_write(daemon->log, WEIR_LOG_WARN,
-				"%s is in use until weir-control restarts or reloads without a "
-				"file; weir-control then reads %s",
-				plan->file, weir_reload_file(daemon->reload));
-		}
-		daemon->reloaded_ms = weir_daemon_wall_ms();
-		daemon->file_why[0] = '\0';
-		weir_reload_commit(daemon->reload, plan);
-		weir_daemon_store(daemon);
-		weir_daemon_steer(daemon);
-	}
-	sd_notify(0, "READY=1");
-	weir_daemon_notify_status(daemon);
 	return r;
 }

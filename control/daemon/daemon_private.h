@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Declarations that the files of the daemon share: daemon.c (start and end, timers),
-// daemon_attach.c (a dataplane starts, and ends), daemon_config.c (applies, retries and reloads the
-// configuration), daemon_notify.c (runs programs for changes), daemon_publish.c (publications and
-// their durations).
+// daemon_attach.c (a dataplane starts, and ends), daemon_config.c (applies the configuration),
+// daemon_notify.c (runs programs for changes), daemon_publish.c (publications and their durations),
+// daemon_reload.c (reloads, retries, and what is done if a configuration does not fit the running
+// dataplane).
 //
 // Threads: one.
 #pragma once
@@ -27,24 +28,10 @@ void weir_daemon_read_links(struct weir_daemon *daemon);
 // errno with a line in why.
 int weir_daemon_apply(
 	struct weir_daemon *daemon, const struct weir_config *config, char *why, size_t why_bytes);
-// daemon_config.c: call this function if weir_daemon_apply has failed for the configuration in use.
-// Applying it is retried in two cases: when replaced tables that occupied the memory have been
-// reclaimed, and every second while this process is out of memory. In all other cases, only a
-// smaller configuration fits the attached dataplane. The function then applies another
-// configuration: at the start of this process, the configuration that an earlier process has
-// stored; later, the configuration in the file. If this fails too, the tables in the segment stay
-// in use, and the reason is logged.
-void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
-// daemon_config.c: stores the configuration in use for the next weir-control, if it is applied to
-// the attached dataplane.
-void weir_daemon_store(struct weir_daemon *daemon);
-// daemon_config.c: reloads the configuration file, and adds an audit entry with this user. Returns
+// daemon_reload.c: reloads the configuration file, and adds an audit entry with this user. Returns
 // 0 or negative errno (logged).
 int weir_daemon_reload_file(struct weir_daemon *daemon, const struct weir_audit_who *who);
-// daemon_config.c: reloads the configuration file, once for each epoch. Returns 0, -EALREADY, or
-// another negative errno (logged).
-int weir_daemon_reload_once(struct weir_daemon *daemon, uint64_t epoch);
-// daemon_config.c: applies the configuration if a retry is due.
+// daemon_reload.c: applies the configuration if a retry is due.
 void weir_daemon_retry(struct weir_daemon *daemon);
 // daemon_config.c: if a retry is due, configures all modules again, except the tables, canaries and
 // sheds. A retry is due one second after memory or descriptors were exhausted.
@@ -68,3 +55,18 @@ void weir_daemon_publish_dirty(struct weir_daemon *daemon);
 // daemon_publish.c: rebuilds stale selections. A call begins no further step after half a
 // millisecond, and all calls together take at most half of the loop's time.
 void weir_daemon_build(struct weir_daemon *daemon);
+
+// daemon_reload.c: stores the configuration in use for the next weir-control, if it is applied to
+// the attached dataplane.
+void weir_daemon_store(struct weir_daemon *daemon);
+// daemon_reload.c: call this function if weir_daemon_apply has failed for the configuration in use.
+// Applying it is retried in two cases: when replaced tables that occupied the memory have been
+// reclaimed, and every second while this process is out of memory. In all other cases, only a
+// smaller configuration fits the attached dataplane. The function then applies another
+// configuration: at the start of this process, the configuration that an earlier process has
+// stored; later, the configuration in the file. If this fails too, the tables in the segment stay
+// in use, and the reason is logged.
+void weir_daemon_keep_unapplied(struct weir_daemon *daemon, int error, const char *why);
+// daemon_reload.c: reloads the configuration file, once for each epoch. Returns 0, -EALREADY, or
+// another negative errno (logged).
+int weir_daemon_reload_once(struct weir_daemon *daemon, uint64_t epoch);

@@ -135,10 +135,26 @@ static void report_unknown_path(struct weir_doctor *doctor) {
 		doctor->skipped);
 }
 
+// Reports that weir-control does not use its file, although the file is valid.
+static void report_unused(struct weir_doctor *doctor, const char *why) {
+	const char *file = json_string_value(json_object_get(doctor->version, "config"));
+
+	weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING,
+		file != NULL ? file : "configuration", "%s%s", why,
+		doctor->candidate || doctor->config == doctor->file
+			? ""
+			: "; checking the configuration in use instead");
+	weir_findings_cure(&doctor->findings, "weirctl config reload # shows why");
+}
+
 void weir_doctor_check_config(struct weir_doctor *doctor) {
 	const struct weir_config *config = doctor->file;
+	const char *unused = json_string_value(json_object_get(doctor->version, "config_unused"));
 	const uint32_t before = doctor->findings.count;
 
+	if (unused != NULL) {
+		report_unused(doctor, unused);
+	}
 	if (doctor->path_unknown) {
 		report_unknown_path(doctor);
 		return;

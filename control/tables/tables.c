@@ -284,6 +284,19 @@ static void expect_limits(const struct weir_tables *tables, struct weir_state *s
 	}
 }
 
+int weir_tables_check_ids(const struct weir_tables *tables, const struct weir_config *config,
+	char *why, size_t why_bytes) {
+	struct weir_state *state;
+	int r = tables->segment != NULL ? weir_state_clone(tables->state, &state) : 0;
+
+	if (r < 0 || tables->segment == NULL) {
+		return r;
+	}
+	r = weir_state_apply(state, config, false, why, why_bytes);
+	weir_state_free(state);
+	return r;
+}
+
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;

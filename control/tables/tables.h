@@ -126,6 +126,11 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
+// Returns whether weir_tables_apply would find ids for all services and backends of another
+// configuration: 0; -ENOSPC with one line in why; or -ENOMEM. 0 if no segment is bound: a
+// configuration is valid only if it fits the limits in it, which the next segment has.
+int weir_tables_check_ids(const struct weir_tables *tables, const struct weir_config *config,
+	char *why, size_t why_bytes);
 
 // Finds the next hop of an address without waiting. Returns true if the next hop is resolved now.
 typedef bool (*weir_tables_find_hop_fn)(

@@ -203,3 +203,40 @@ def top_stays_during_outages(lab):
     lab.start_dataplane()
     top.wait("web-2", without=grey)
     assert top.end() == 0
+
+
+@scenario(services=[web({"web-1": 100, "web-2": 100})], hosts=3, config={"segment": {"max_backends": 2}})
+def file_with_larger_limits_is_used_after_a_restart(lab):
+    """A file that needs more ids than the dataplane has is not used until the dataplane restarts; every command says so"""
+    lab.extra = {"segment": {"max_backends": 16}}
+    lab.write_config([web({"web-1": 100, "web-2": 100, "web-3": 100})])
+    remedy = "the file has larger limits: restart weir-dataplane, then weir-control reloads the file"
+    status, output, errors = lab.weirctl("config", "diff")
+    assert "warning: segment: a reload of this file is refused: " in errors and remedy in errors, errors
+    status, output, errors = lab.weirctl("config", "reload", check=False)
+    assert status == 1 and remedy in errors, errors
+    status, output, _ = lab.weirctl("status", check=False)
+    unused = f"{lab.config_path} does not fit the running weir-dataplane: "
+    assert status == 1 and unused in output and remedy in output, output
+    assert f"\n                {unused}" in lab.weirctl("version")[1]
+    found, _ = weirctl_doctor(lab)
+    row = found["config", lab.config_path]
+    assert row["level"] == "warning" and row["found"].startswith(unused), row
+    assert row["found"].endswith("; checking the configuration in use instead"), row
+    assert ("backends", "web/web-2") in found and ("backends", "web/web-3") not in found, found
+    row = found["restart", "segment max_backends"]
+    assert "2 is in use, 16 takes effect after a restart" in row["found"], row
+    lab.programs["dataplane"].stop()
+    lab.start_dataplane()
+    wait_for("the file to be used", lambda: len(lab.api("backend.show")) == 3, 10)
+    lab.wait_ready()
+    assert lab.weirctl("status")[1].startswith("OK"), lab.weirctl("status")[1]
+    assert lab.api("config.waiting")["changes"] == []
+    lab.extra = {"segment": {"max_backends": 32}}  # the dataplane starts with a file that control has not read
+    lab.write_config()
+    epoch = lab.api("version")["dataplane"]["epoch"]
+    lab.programs["dataplane"].stop()
+    lab.start_dataplane()
+    wait_for("the dataplane", lambda: lab.api("version")["dataplane"].get("epoch", epoch) != epoch, 10)
+    assert lab.api("config.waiting")["changes"] == []
+    assert "needs a restart" not in lab.programs["control"].output()

@@ -76,7 +76,7 @@ static json_t *add_keys(json_t *warnings, const struct weir_probed_agents *probe
 
 void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call) {
 	struct weir_reload_plan plan;
-	char why[320];
+	char why[WEIR_DAEMON_REASON_BYTES];
 	int r;
 
 	if (!check_path(call)) {
@@ -87,6 +87,7 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 		fail_plan(
 			call, &plan, weir_reload_explain(&plan, r, daemon->user, why, sizeof(why)));
 	} else {
+		weir_daemon_warn_too_large(daemon, &plan);
 		answer_plan(call, &plan, plan.file, weir_reload_file(daemon->reload),
 			json_warnings(&plan), NULL);
 	}
@@ -96,7 +97,7 @@ void weir_api_config_diff(struct weir_daemon *daemon, struct weir_api_call *call
 void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *path = weir_api_text(call, "path");
 	struct weir_reload_plan plan;
-	char why[320];
+	char why[WEIR_DAEMON_REASON_BYTES];
 
 	if (!check_path(call)) {
 		return;

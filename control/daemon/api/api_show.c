@@ -69,8 +69,10 @@ void weir_api_version(struct weir_daemon *daemon, struct weir_api_call *call) {
 		json_object_set_new(dataplane, "ports", json_integer(segment->ports));
 	}
 	weir_api_answer(call,
-		json_pack("{s:s, s:i, s:s, s:o}", "version", WEIR_VERSION, "pid", (int)getpid(),
-			"config", weir_reload_file_in_use(daemon->reload), "dataplane", dataplane));
+		json_pack("{s:s, s:i, s:s, s:s?, s:o}", "version", WEIR_VERSION, "pid",
+			(int)getpid(), "config", weir_reload_file_in_use(daemon->reload),
+			"config_unused", daemon->file_why[0] != '\0' ? daemon->file_why : NULL,
+			"dataplane", dataplane));
 }
 
 // --- lists of backends, row by row --------------------------------------------------------

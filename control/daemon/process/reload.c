@@ -524,6 +524,12 @@ int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, ui
 	return r;
 }
 
+void weir_reload_take_waiting(struct weir_reload *reload, struct weir_reload_plan *plan) {
+	weir_config_free(reload->as_read);
+	reload->as_read = plan->as_read;
+	plan->as_read = NULL;
+}
+
 bool weir_reload_waits(const struct weir_reload *reload) {
 	return reload->as_read != NULL;
 }

@@ -101,6 +101,9 @@ int weir_reload_dataplane_started(struct weir_reload *reload, const struct weir_
 // does not write this file. Returns 0 or -ENOMEM.
 int weir_reload_take_running(struct weir_reload *reload, const char *run_dir, uint64_t epoch,
 	bool restarted, int *ret_unread);
+// Makes the settings of the dataplane in a plan those that wait for a restart of the dataplane. The
+// rest of the configuration in use does not change.
+void weir_reload_take_waiting(struct weir_reload *reload, struct weir_reload_plan *plan);
 // Returns whether the file that was read last has changes that wait for a restart of the dataplane.
 bool weir_reload_waits(const struct weir_reload *reload);
 // Lists the changes that wait for a restart of the dataplane, from the file that was read last.

@@ -344,8 +344,21 @@ TEST(invalid_file_is_refused_with_every_error) {
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
 }
 
+// Returns the reason of the warning about this setting, or "".
+static const char *warning_of(const json_t *answer, const char *path) {
+	json_t *warning;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "warnings"), i, warning) {
+		if (strcmp(text_of(warning, "path"), path) == 0) {
+			return text_of(warning, "reason");
+		}
+	}
+	return "";
+}
+
 // If the file is valid, but does not fit into the segment, the reload is refused and nothing
-// changes.
+// changes. The file allows more backends than the segment: the reason names the restart that helps.
 TEST(configuration_that_does_not_fit_is_refused) {
 	struct web *web = *state;
 	size_t room = 256 * 1024, used = 0;
@@ -363,10 +376,18 @@ TEST(configuration_that_does_not_fit_is_refused) {
 	snprintf(services + used, room - used, "]}");
 	lab_write_config(&web->lab, services);
 	free(services);
+	answer = lab_result(&web->lab, JSON({"command": "config.diff"}));
+	assert_non_null(strstr(warning_of(answer, "segment"),
+		"a reload of this file is refused: service \"web\" backend \"w-"));
+	assert_non_null(strstr(warning_of(answer, "segment"),
+		": no free backend id: the maximum is 1024 (segment.max_backends; "));
+	json_decref(answer);
 	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
 	assert_string_equal(text_of(answer, "code"), "refused");
 	assert_ptr_equal(
 		strstr(text_of(answer, "error"), web->lab.config), text_of(answer, "error"));
+	assert_non_null(strstr(
+		text_of(answer, "error"), "the file has larger limits: restart weir-dataplane"));
 	json_decref(answer);
 	assert_string_equal(
 		lab_code(&web->lab, JSON({"command": "service.show", "service": "dns"})), "ok");
