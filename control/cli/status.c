@@ -89,16 +89,19 @@ static json_t *ask_control(
 
 // --- weir-dataplane, without weir-control ---------------------------------------------------
 
-// Add the state of weir-dataplane to the status. seen: true if its shared memory could be read; if
-// not, the state of the workers is unknown.
+// Replace the state of weir-dataplane in the status, except the reason why weir-control cannot
+// attach. seen: true if its shared memory could be read; if not, the state of the workers is
+// unknown.
 static void show_dataplane(json_t *status, const struct weir_glance *glance, bool seen) {
 	json_t *stalled = seen ? json_array() : json_null();
+	json_t *why = json_object_get(json_object_get(status, "dataplane"), "why");
 
 	for (uint32_t i = 0; seen && i < glance->stalled; i++) {
 		json_array_append_new(stalled, json_integer(glance->stalled_worker[i]));
 	}
 	json_object_set_new(status, "dataplane",
-		json_pack("{s:b, s:i, s:o, s:o}", "attached", 0, "pid", (int)glance->pid, "workers",
+		json_pack("{s:b, s:O?, s:i, s:o, s:o}", "attached", 0, "why", why, "pid",
+			(int)glance->pid, "workers",
 			seen ? json_integer((json_int_t)glance->workers) : json_null(), "stalled",
 			stalled));
 }
@@ -191,9 +194,10 @@ static void judge_without_control(
 // --- result ---------------------------------------------------------------------------------
 
 static json_t *empty_status(void) {
-	return json_pack("{s:s, s:[], s:{s:b, s:n, s:n, s:n}, s:n, s:n, s:n, s:n, s:n, s:n, s:n, "
-			 "s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}",
-		"level", "unknown", "reasons", "dataplane", "attached", 0, "pid", "workers",
+	return json_pack(
+		"{s:s, s:[], s:{s:b, s:n, s:n, s:n, s:n}, s:n, s:n, s:n, s:n, s:n, s:n, s:n, "
+		"s:n, s:n, s:n, s:n, s:n, s:n, s:n, s:n}",
+		"level", "unknown", "reasons", "dataplane", "attached", 0, "why", "pid", "workers",
 		"stalled", "not_published", "services", "backends", "eligible", "unchecked",
 		"programs", "untracked", "no_room_for", "not_eligible", "unreachable",
 		"below_quorum", "panic", "on_backups", "drained", "rejecting");
@@ -250,15 +254,24 @@ static void finish(json_t *status) {
 // replaces the reasons.
 static json_t *take_answer(const struct weir_cli_options *options, json_t *result) {
 	json_t *status = json_incref(result);
+	const json_t *dataplane = json_object_get(status, "dataplane");
+	char why[384] = "";
 
-	if (json_is_true(json_object_get(json_object_get(status, "dataplane"), "attached"))) {
+	if (json_is_true(json_object_get(dataplane, "attached"))) {
 		return status;
+	}
+	if (json_is_string(json_object_get(dataplane, "why"))) {
+		snprintf(why, sizeof(why), "%s",
+			json_string_value(json_object_get(dataplane, "why")));
 	}
 	json_object_set_new(status, "reasons", json_array());
 	if (look_at_dataplane(status, options->run_dir)) {
 		add(status, LEVEL_WARNING,
 			"weir-control is not attached to weir-dataplane, which forwards with its "
-			"last tables: see the log of weir-control");
+			"last tables: %s",
+			why[0] != '\0' ? why : "see the log of weir-control");
+	} else if (why[0] != '\0') {
+		add(status, LEVEL_WARNING, "weir-control cannot attach to weir-dataplane: %s", why);
 	}
 	return status;
 }

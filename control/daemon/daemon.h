@@ -172,6 +172,12 @@ int weir_daemon_publish(struct weir_daemon *daemon);
 // Returns why some changes could not be published; NULL = no change has failed, or no dataplane is
 // attached.
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon);
+// Returns why this process cannot attach to the running dataplane, as one line; NULL = it is
+// attached, or no dataplane is running.
+const char *weir_daemon_unattached(const struct weir_daemon *daemon);
+// Returns why the configuration in use does not fit the attached dataplane, so that no later
+// attempt to apply it can succeed; NULL = it fits.
+const char *weir_daemon_unfit(const struct weir_daemon *daemon);
 // Returns the workers that are stalled now.
 const struct weir_stalls *weir_daemon_stalls(struct weir_daemon *daemon);
 // Logs the warnings about a configuration file.

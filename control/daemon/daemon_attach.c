@@ -197,6 +197,12 @@ void weir_daemon_on_lost(void *context) {
 	weir_daemon_notify_status(daemon);
 }
 
+const char *weir_daemon_unattached(const struct weir_daemon *daemon) {
+	return daemon->segment == NULL && daemon->link != NULL
+		       ? weir_dataplane_link_why(daemon->link)
+		       : NULL;
+}
+
 static bool program_is_replaced(void) {
 	static const char gone[] = " (deleted)";
 	char path[PATH_MAX];

@@ -96,6 +96,12 @@ void weir_daemon_record_publication(struct weir_daemon *daemon, uint64_t started
 	uv_timer_start(&daemon->grace, grace_due, GRACE_LOOK_MS, GRACE_LOOK_MS);
 }
 
+const char *weir_daemon_unfit(const struct weir_daemon *daemon) {
+	return daemon->segment != NULL && !daemon->retry && daemon->config_why[0] != '\0'
+		       ? daemon->config_why
+		       : NULL;
+}
+
 const char *weir_daemon_unpublished(const struct weir_daemon *daemon) {
 	if (daemon->segment == NULL) {
 		return NULL;

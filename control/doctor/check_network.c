@@ -48,6 +48,9 @@ static void report_unreachable(struct weir_doctor *doctor) {
 // running. The remedy shows the log of weir-control, and does not restart weir-dataplane, which
 // forwards with its current tables and would lose its flows.
 static void report_detached(struct weir_doctor *doctor) {
+	const json_t *dataplane = json_object_get(doctor->status, "dataplane");
+	const char *why = json_string_value(json_object_get(dataplane, "why"));
+
 	if (doctor->dataplane == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, "weir-control",
 			"responds on its socket in %.100s; no weir-dataplane is running there",
@@ -56,8 +59,9 @@ static void report_detached(struct weir_doctor *doctor) {
 	}
 	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, "weir-control",
 		"is not attached to weir-dataplane (pid %d), which forwards with its last tables, "
-		"if any; see the log of weir-control",
-		(int)doctor->dataplane);
+		"if any%s%s",
+		(int)doctor->dataplane, why != NULL ? ": " : "; see the log of weir-control",
+		why != NULL ? why : "");
 	weir_findings_cure(&doctor->findings, "journalctl -u weir-control -n 20");
 }
 

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import json
 import os
 import pty
 import signal
@@ -143,6 +144,38 @@ def status_shows_whether_to_send_traffic(lab):
     expect(lab, 2, "has no tables")
     lab.start_control()
     expect(lab, 0, "OK")
+
+
+@scenario(services=[web({"web-1": 100, "web-2": 100, "web-3": 100})], hosts=3)
+def status_explains_a_dataplane_that_is_too_small(lab):
+    """weirctl status has the reason and the remedy if a dataplane has no room for the configuration in use"""
+    whole, small = lab.config_path, os.path.join(lab.dir, "small.json")
+    lab.programs["dataplane"].kill()
+    with open(small, "w", encoding="ascii") as file:
+        json.dump({**lab.config(), "segment": {"max_backends": 2},
+                   "services": [web({"web-1": 100, "web-2": 100})]}, file)
+    lab.config_path = small
+    lab.start_dataplane()
+    lab.config_path = whole
+    pid = lab.programs["dataplane"].pid
+    line = expect(lab, 2, f"CRITICAL: weir-dataplane (pid {pid}) has no tables: no packet is forwarded; "
+                          "weir-control cannot attach to weir-dataplane: ")
+    reason = "its segment.max_services or segment.max_backends is too small for the configuration: raise it and " \
+             "restart weir-dataplane, or reload a smaller configuration"
+    assert reason in line, line
+    code, _, error = lab.weirctl("worker", "show", check=False)
+    assert code == 1 and reason in error, (code, error)
+    assert reason in weirctl_doctor(lab)[0]["control", "weir-control"]["found"]
+
+    lab.programs["control"].kill()
+    lab.start_control()
+    line = expect(lab, 2, "CRITICAL: weir-dataplane has no tables yet: the configuration does not fit the running "
+                          "weir-dataplane: service \"web\" backend \"web-3\": no free backend id: the maximum is 2")
+    assert "correct the file and reload it, or raise the setting in segment and restart weir-dataplane" in line, line
+    lab.write_config([web({"web-1": 100, "web-2": 100})])
+    lab.weirctl("config", "reload")
+    expect(lab, 0, "OK")
+    assert clients.curl_batch(lab.client, VIP4, 5).ok == 5
 
 
 class Top:

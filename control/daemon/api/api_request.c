@@ -12,8 +12,6 @@
 
 #define NAMES_BYTES 400
 #define REMOVED_BYTES 256
-#define IF_RUNNING "; if it is running, see the log of weir-control"
-
 const char *weir_api_text(const struct weir_api_call *call, const char *name) {
 	return json_string_value(json_object_get(weir_api_request(call), name));
 }
@@ -25,10 +23,24 @@ json_int_t weir_api_integer(
 	return json_is_integer(value) ? json_integer_value(value) : fallback;
 }
 
+// Fails a call because no dataplane is attached.
+static void fail_unattached(
+	const struct weir_daemon *daemon, struct weir_api_call *call, const char *what) {
+	const char *why = weir_daemon_unattached(daemon);
+
+	if (why != NULL) {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"weir-control cannot attach to weir-dataplane: %s", why);
+	} else {
+		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
+			"%s: start weir-dataplane; if it is running, see the log of weir-control",
+			what);
+	}
+}
+
 bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->tables == NULL) {
-		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane has been attached yet: start weir-dataplane" IF_RUNNING);
+		fail_unattached(daemon, call, "no dataplane has been attached yet");
 		return false;
 	}
 	return true;
@@ -36,8 +48,7 @@ bool weir_api_has_tables(const struct weir_daemon *daemon, struct weir_api_call 
 
 bool weir_api_has_dataplane(const struct weir_daemon *daemon, struct weir_api_call *call) {
 	if (daemon->segment == NULL) {
-		weir_api_fail(call, WEIR_API_NO_DATAPLANE,
-			"no dataplane is attached: start weir-dataplane" IF_RUNNING);
+		fail_unattached(daemon, call, "no dataplane is attached");
 		return false;
 	}
 	return true;

@@ -77,18 +77,50 @@ static json_t *json_stalled(const struct weir_stalls *stalls) {
 	return list;
 }
 
+// Reports that weir-control is not attached to a dataplane.
+static void judge_unattached(const struct weir_daemon *daemon, struct verdict *verdict) {
+	const char *why = weir_daemon_unattached(daemon);
+
+	if (why != NULL) {
+		add(verdict, WEIR_STATUS_CRITICAL,
+			"weir-control cannot attach to weir-dataplane: %s", why);
+	} else {
+		add(verdict, WEIR_STATUS_CRITICAL,
+			"weir-dataplane is not running, or weir-control cannot attach to it: see "
+			"the log of weir-control");
+	}
+}
+
+// Reports changes that are not published to the attached dataplane. Without any published table,
+// the dataplane forwards nothing, which is critical.
+static void judge_publication(const struct weir_daemon *daemon, struct verdict *verdict) {
+	const char *unfit = weir_daemon_unfit(daemon),
+		   *unpublished = weir_daemon_unpublished(daemon);
+	const bool has_tables =
+		__atomic_load_n(&daemon->segment->roots->services, __ATOMIC_ACQUIRE) != 0;
+
+	if (unpublished == NULL && has_tables) {
+		return;
+	}
+	add(verdict, has_tables ? WEIR_STATUS_WARNING : WEIR_STATUS_CRITICAL, "%s%s%s%s%s",
+		has_tables ? "changes are not published yet" : "weir-dataplane has no tables yet",
+		unpublished != NULL ? ": " : "",
+		unfit != NULL ? "the configuration does not fit the running weir-dataplane: " : "",
+		unpublished != NULL ? unpublished : "",
+		unfit != NULL ? "; correct the file and reload it, or raise the setting in segment "
+				"and restart weir-dataplane"
+			      : "");
+}
+
 static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls,
 	struct verdict *verdict) {
 	char stalled[WEIR_DURATION_BYTES];
-	const char *unpublished = weir_daemon_unpublished(daemon);
 
 	if (daemon->file_why[0] != '\0') {
 		add(verdict, WEIR_STATUS_WARNING, "%s", daemon->file_why);
 	}
 	if (daemon->segment == NULL) {
-		add(verdict, WEIR_STATUS_CRITICAL,
-			"weir-dataplane is not running, or weir-control cannot attach to it: see "
-			"the log of weir-control");
+		judge_unattached(daemon, verdict);
 		return;
 	}
 	weir_duration_text(weir_stalls_longest_ns(stalls, weir_daemon_now_ns()) / 1000000, stalled);
@@ -101,12 +133,7 @@ static void judge_dataplane(const struct weir_daemon *daemon, const struct weir_
 			"packets of their queues are lost",
 			stalls->count, daemon->segment->workers, stalled);
 	}
-	if (__atomic_load_n(&daemon->segment->roots->services, __ATOMIC_ACQUIRE) == 0) {
-		add(verdict, WEIR_STATUS_CRITICAL, "weir-dataplane has no tables yet%s%s",
-			unpublished != NULL ? ": " : "", unpublished != NULL ? unpublished : "");
-	} else if (unpublished != NULL) {
-		add(verdict, WEIR_STATUS_WARNING, "changes are not published yet: %s", unpublished);
-	}
+	judge_publication(daemon, verdict);
 }
 
 // Reports ports without a link. If no port has a link, no packet can arrive, which is critical.
@@ -388,7 +415,8 @@ static void judge_keys(const struct weir_daemon *daemon, int only, struct verdic
 static json_t *json_dataplane(const struct weir_daemon *daemon, const struct weir_stalls *stalls) {
 	const struct weir_segment *segment = daemon->segment;
 
-	return json_pack("{s:b, s:o, s:o, s:o}", "attached", segment != NULL, "pid",
+	return json_pack("{s:b, s:s?, s:o, s:o, s:o}", "attached", segment != NULL, "why",
+		weir_daemon_unattached(daemon), "pid",
 		segment != NULL ? json_integer(segment->header->dataplane_pid) : json_null(),
 		"workers", segment != NULL ? json_integer(segment->workers) : json_null(),
 		"stalled", json_stalled(stalls));

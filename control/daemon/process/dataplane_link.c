@@ -47,7 +47,8 @@ struct weir_dataplane_link {
 	uint64_t silent_ms;
 	bool waits; // the line "waiting for weir-dataplane" was logged
 	int failed; // negative errno of the last attempt; 0 = the attempt succeeded
-	char failed_why[WHY_BYTES]; // reason of `failed`, if it was logged as an error
+	char failed_why[WHY_BYTES]; // reason of `failed`, if it was logged as an error; otherwise
+				    // ""
 };
 
 static void try_now(struct weir_dataplane_link *link);
@@ -126,12 +127,13 @@ static bool may_be_starting(struct weir_dataplane_link *link, int error) {
 static void note_failure(struct weir_dataplane_link *link, int error, const char *why) {
 	bool waits = may_be_starting(link, error) || is_absence(error);
 
+	why = why[0] != '\0' ? why : strerror(-error);
 	if (waits && !link->waits) {
 		weir_log_write(link->log, WEIR_LOG_INFO,
 			"waiting for weir-dataplane on %s/" WEIR_HANDOVER_SOCKET, link->run_dir);
 	} else if (!waits && (error != link->failed || strcmp(why, link->failed_why) != 0)) {
-		weir_log_write(link->log, WEIR_LOG_ERROR, "cannot attach to weir-dataplane: %s",
-			why[0] != '\0' ? why : strerror(-error));
+		weir_log_write(
+			link->log, WEIR_LOG_ERROR, "cannot attach to weir-dataplane: %s", why);
 	}
 	link->waits = waits;
 	link->failed = error;
@@ -271,6 +273,7 @@ static void attempt_done(uv_work_t *work, int status) {
 		link->silent_ms = 0;
 		link->waits = false;
 		link->failed = 0;
+		link->failed_why[0] = '\0';
 	} else {
 		note_failure(link, r, why);
 		retry_in(link, retry_after(link, r));
@@ -338,6 +341,10 @@ int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir
 	try_now(link);
 	*ret = link;
 	return 0;
+}
+
+const char *weir_dataplane_link_why(const struct weir_dataplane_link *link) {
+	return link->failed_why[0] != '\0' ? link->failed_why : NULL;
 }
 
 void weir_dataplane_link_free(struct weir_dataplane_link *link) {

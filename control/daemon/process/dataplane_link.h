@@ -44,6 +44,10 @@ struct weir_dataplane_events {
 // Start to connect. run_dir, log: borrowed. events: copied. Returns 0 or negative errno.
 int weir_dataplane_link_create(uv_loop_t *loop, const char *run_dir, struct weir_log *log,
 	const struct weir_dataplane_events *events, struct weir_dataplane_link **ret);
+// Returns why the last attempt to attach has failed, as one line; NULL = it did not fail, or no
+// dataplane is running, or it may still be starting. The text is valid until the next iteration of
+// the loop.
+const char *weir_dataplane_link_why(const struct weir_dataplane_link *link);
 // Disconnect without calling `lost`: the caller must no longer use the segment. The libuv handles
 // are closed in the next iterations of the loop. NULL is allowed.
 void weir_dataplane_link_free(struct weir_dataplane_link *link);

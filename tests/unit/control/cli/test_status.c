@@ -209,6 +209,38 @@ TEST(status_reads_a_dataplane_to_which_control_is_not_attached) {
 	server_stop(server);
 }
 
+// weir-control has the reason why it cannot attach.
+TEST(status_has_the_reason_why_control_cannot_attach) {
+	static const struct server_answer answers[] = {
+		{"status", ANSWER(REASON("critical", "weir-control cannot attach"),
+				   "\"dataplane\": {\"attached\": false, \"why\": \"too small\", "
+				   "\"pid\": null, \"workers\": null, \"stalled\": []}")},
+		{0}};
+	struct server *server = server_start(SERVER_ANSWER, answers);
+	const char *folder = server_folder(server);
+	struct dataplane dataplane;
+	struct outcome outcome;
+	char text[256];
+
+	use_own_network();
+	dataplane = start_dataplane(folder);
+	beat(&dataplane, now_ms() + LATER, now_ms() + LATER);
+	snprintf(text, sizeof(text),
+		"CRITICAL: weir-dataplane (pid %d) has no tables: no packet is forwarded; "
+		"weir-control cannot attach to weir-dataplane: too small\n",
+		(int)getpid());
+	expect(RUN(folder, "status"), 2, text);
+	dataplane.control->roots->services = 1;
+	expect(RUN(folder, "status"), 1,
+		"WARNING: weir-control is not attached to weir-dataplane, which forwards with its "
+		"last tables: too small\n");
+	outcome = RUN(folder, "status", "--json");
+	expect_contains(outcome.out, "\"why\": \"too small\"");
+	free_outcome(&outcome);
+	stop_dataplane(&dataplane);
+	server_stop(server);
+}
+
 // Scripts that announce routes run weirctl status, so it must not wait as long as other commands.
 TEST(status_answers_within_its_limit) {
 	static const struct server_answer none[] = {{0}};

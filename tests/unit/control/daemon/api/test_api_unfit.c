@@ -85,7 +85,11 @@ TEST(status_of_a_configuration_that_does_not_fit) {
 	LAB_UNTIL(times_logged(web, "does not fit the running weir-dataplane") == 1);
 	status = lab_result(&web->lab, JSON({"command": "status"}));
 	text = json_dumps(status, 0);
-	assert_non_null(strstr(text, "\"weir-dataplane has no tables yet: "));
+	assert_non_null(
+		strstr(text, "\"weir-dataplane has no tables yet: the configuration does not "
+			     "fit the running weir-dataplane: "));
+	assert_non_null(strstr(text, "; correct the file and reload it, or raise the setting in "
+				     "segment and restart weir-dataplane\""));
 	assert_non_null(strstr(text, "\"the service is not published yet\""));
 	free(text);
 	json_decref(status);
@@ -369,6 +373,9 @@ TEST(reason_names_the_settings_if_a_dataplane_has_fewer_ids) {
 	LAB_UNTIL(times_logged(web, "its segment.max_services or segment.max_backends is too small "
 				    "for the configuration") == 1);
 	assert_false(lab_attached(&web->lab));
+	assert_true(status_has(web, "weir-control cannot attach to weir-dataplane: "));
+	assert_true(status_has(web, "is too small for the configuration: raise it and restart "
+				    "weir-dataplane"));
 	lab_write_config(&web->lab, TWO);
 	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
 	LAB_UNTIL(lab_attached(&web->lab));

@@ -220,9 +220,11 @@ TEST(link_owner_may_refuse) {
 	start_dataplane(lab);
 	UNTIL(lab->attached >= 2); // a second attempt
 	assert_int_equal(lines_with(lab, "not today"), 1);
+	assert_string_equal(weir_dataplane_link_why(lab->link), "not today");
 	assert_int_equal(lab->lost, 0);
 	lab->refuse = 0;
 	UNTIL(lab->segment != NULL);
+	assert_null(weir_dataplane_link_why(lab->link));
 }
 
 TEST(link_passes_the_vip_maps_and_closes_them) {
