@@ -20,6 +20,7 @@
 #include <rte_eal.h>
 
 #include "accounts.h"
+#include "attachment.h"
 #include "capabilities.h"
 #include "clocks.h"
 #include "config.h"
@@ -64,7 +65,7 @@ struct context {
 	struct weir_handover_server *server;
 	struct weir_handover_params handover;
 	int signals; // signalfd
-	int control_pid; // pid of the attached weir-control, 0 = none
+	struct weir_attachment attachment; // weir-control
 	int serve_error; // result of the last weir_handover_serve: negative errno, or 0
 	uint64_t refusals_logged_ms; // time of the last log line about refused processes; 0 = never
 };
@@ -116,8 +117,14 @@ static void log_refusals(struct context *context) {
 	context->refusals_logged_ms = now;
 }
 
-static void serve_control(struct context *context, const struct weir_handover *offer) {
-	int pid = weir_handover_serve(context->server, offer);
+// Returns whether weir-control has published a service table: without it, no packet is forwarded.
+static bool has_tables(const struct weir_dataplane *dataplane) {
+	return __atomic_load_n(
+		       &weir_dataplane_segment(dataplane)->roots->services, __ATOMIC_ACQUIRE) != 0;
+}
+
+static void serve_control(struct context *context, const struct weir_dataplane *dataplane) {
+	int pid = weir_handover_serve(context->server, weir_dataplane_offer(dataplane));
 
 	log_refusals(context);
 	if (pid < 0) {
@@ -129,18 +136,8 @@ static void serve_control(struct context *context, const struct weir_handover *o
 		return;
 	}
 	context->serve_error = 0;
-	if (pid == context->control_pid) {
-		return;
-	}
-	if (context->control_pid != 0) {
-		weir_log_write(context->log, WEIR_LOG_WARN,
-			"weir-control detached (pid %d); forwarding continues with its last tables",
-			context->control_pid);
-	}
-	if (pid != 0) {
-		weir_log_write(context->log, WEIR_LOG_INFO, "weir-control attached (pid %d)", pid);
-	}
-	context->control_pid = pid;
+	weir_attachment_update(&context->attachment, context->log, pid, has_tables(dataplane),
+		weir_monotonic_ms());
 }
 
 static void wait_for_event(const struct context *context) {
@@ -177,7 +174,7 @@ static int main_loop(struct context *context, struct weir_dataplane *dataplane) 
 		bool running;
 
 		wait_for_event(context);
-		serve_control(context, weir_dataplane_offer(dataplane));
+		serve_control(context, dataplane);
 		now = weir_monotonic_ms();
 		if (now - checked_ms < TURN_MS) {
 			continue;

@@ -157,8 +157,8 @@ def status_explains_a_dataplane_that_is_too_small(lab):
     lab.config_path = small
     lab.start_dataplane()
     lab.config_path = whole
-    pid = lab.programs["dataplane"].pid
-    line = expect(lab, 2, f"CRITICAL: weir-dataplane (pid {pid}) has no tables: no packet is forwarded; "
+    dataplane, ready = lab.programs["dataplane"], time.monotonic()
+    line = expect(lab, 2, f"CRITICAL: weir-dataplane (pid {dataplane.pid}) has no tables: no packet is forwarded; "
                           "weir-control cannot attach to weir-dataplane: ")
     reason = "its segment.max_services or segment.max_backends is too small for the configuration: raise it and " \
              "restart weir-dataplane, or reload a smaller configuration"
@@ -166,6 +166,11 @@ def status_explains_a_dataplane_that_is_too_small(lab):
     code, _, error = lab.weirctl("worker", "show", check=False)
     assert code == 1 and reason in error, (code, error)
     assert reason in weirctl_doctor(lab)[0]["control", "weir-control"]["found"]
+    # weir-control retries every two seconds; the log of weir-dataplane has the first attempt only.
+    wait_for("retries", lambda: time.monotonic() - ready > 5, 10)
+    assert count(lab, "dataplane", "weir-control attached") == 1, dataplane.tail()
+    assert count(lab, "dataplane", "weir-control detached") == 1, dataplane.tail()
+    assert count(lab, "dataplane", "; there are no tables: no packet is forwarded") == 1, dataplane.tail()
 
     lab.programs["control"].kill()
     lab.start_control()
@@ -176,6 +181,8 @@ def status_explains_a_dataplane_that_is_too_small(lab):
     lab.weirctl("config", "reload")
     expect(lab, 0, "OK")
     assert clients.curl_batch(lab.client, VIP4, 5).ok == 5
+    lab.programs["control"].kill()
+    wait_for("the log", lambda: count(lab, "dataplane", "; forwarding continues with its last tables"), 5)
 
 
 class Top:
