@@ -2,7 +2,8 @@
 //
 // API handlers of canaries: canary.plan, canary.start, canary.show, canary.stop. canary.plan shows
 // the canary's share of the new flows at each step. It also replays as many flows as began in the
-// last minute, at most FLOWS_MOST, with random hashes and the weight of the step.
+// last minute, with random hashes and the weight of the step. If there were more than
+// REPLAYED_MOST, it replays this number, and scales the result.
 #include "api_canary.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@
 #include "flow_replay.h"
 
 // Maximum number of flows replayed for each step. The replay blocks the loop for some milliseconds.
-#define FLOWS_MOST 10000u
+#define REPLAYED_MOST 10000u
+#define RECENT_MOST (UINT64_C(1) << 48) // a larger number of new flows in a minute is not valid
 #define MINUTE_NS 60000000000ull
 #define WHY_BYTES 320
 
@@ -89,6 +91,7 @@ struct planned {
 	uint32_t backend_count;
 	struct weir_replay_flow *flows;
 	uint32_t flow_count;
+	uint64_t recent; // new flows of the service in the last minute, at least flow_count
 };
 
 static void free_planned(void *context) {
@@ -99,9 +102,9 @@ static void free_planned(void *context) {
 	free(planned);
 }
 
-// Replays the flows with this weight of the canary. *ret_flows: number of flows to the canary.
-// Returns 0 or negative errno.
-static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows) {
+// Replays the flows with this weight of the canary. *ret_flows: number of flows to the canary, of
+// all new flows of the last minute. Returns 0 or negative errno.
+static int replay(struct planned *planned, uint32_t weight, uint64_t *ret_flows) {
 	const struct weir_replay_params params = {.flows = planned->flows,
 		.flow_count = planned->flow_count,
 		.backends = planned->backends,
@@ -122,14 +125,17 @@ static int replay(struct planned *planned, uint32_t weight, uint32_t *ret_flows)
 	}
 	weir_replay_step(run, planned->flow_count);
 	weir_replay_read(run, &result);
-	*ret_flows = result.flows_of[planned->canary];
+	*ret_flows =
+		(result.flows_of[planned->canary] * planned->recent + planned->flow_count / 2) /
+		planned->flow_count;
 	weir_replay_free(run);
 	return 0;
 }
 
 static int next_planned(void *context, json_t **ret) {
 	struct planned *planned = context;
-	uint32_t weight, flows = 0;
+	uint64_t flows = 0;
+	uint32_t weight;
 	double percent;
 
 	if (planned->next == planned->plan.steps) {
@@ -174,8 +180,8 @@ static int list_backends(const struct weir_daemon *daemon, uint16_t service, uin
 	return 0;
 }
 
-// Creates as many flows as began at the service in the last minute, at most FLOWS_MOST, with equal
-// times between their starts. Returns 0 or -ENOMEM.
+// Counts the flows that began at the service in the last minute, and creates as many, at most
+// REPLAYED_MOST, with equal times between their starts. Returns 0 or -ENOMEM.
 static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct planned *planned) {
 	uint64_t recent = 0;
 
@@ -184,7 +190,8 @@ static int list_flows(const struct weir_daemon *daemon, uint16_t service, struct
 			recent += weir_recent_new_flows(&daemon->recent, daemon->segment, id);
 		}
 	}
-	planned->flow_count = recent < FLOWS_MOST ? (uint32_t)recent : FLOWS_MOST;
+	planned->recent = recent < RECENT_MOST ? recent : RECENT_MOST;
+	planned->flow_count = recent < REPLAYED_MOST ? (uint32_t)recent : REPLAYED_MOST;
 	planned->flows = calloc(planned->flow_count + 1, sizeof(*planned->flows));
 	for (uint32_t i = 0; planned->flows != NULL && i < planned->flow_count; i++) {
 		planned->flows[i] = (struct weir_replay_flow){
@@ -241,7 +248,7 @@ void weir_api_canary_plan(struct weir_daemon *daemon, struct weir_api_call *call
 			weir_policy_name((enum weir_policy)planned->policy), "configured_weight",
 			(json_int_t)state.configured_weight, "others_weight",
 			(json_int_t)planned->others, "every_ms", planned->plan.every_ms, "flows",
-			(json_int_t)planned->flow_count),
+			(json_int_t)planned->recent),
 		"steps", &rows);
 }
 

@@ -152,17 +152,23 @@ static bool audit_has(struct web *web, const char *command, const char *why) {
 	return found;
 }
 
-TEST(plan_shows_weights_and_replayed_flows) {
-	struct web *web = *state;
-	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
-	json_t *holder = NULL, *plan, *steps;
-	double percent;
+// Adds to the counter of new flows of web/w-2.
+static void add_new_flows(struct web *web, uint64_t flows) {
+	json_t *holder = NULL;
 
-	weir_segment_backend_counters(segment, 0,
+	weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0,
 		(uint32_t)json_integer_value(
 			json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "id")))
-		->new_flows += 4000;
+		->new_flows += flows;
 	json_decref(holder);
+}
+
+TEST(plan_shows_weights_and_replayed_flows) {
+	struct web *web = *state;
+	json_t *plan, *steps;
+	double percent;
+
+	add_new_flows(web, 4000);
 	plan = lab_result(&web->lab,
 		JSON({"command": "canary.plan", "service": "web", "backend": "w-1",
 			"steps": [1, 5, 50]}));
@@ -180,6 +186,44 @@ TEST(plan_shows_weights_and_replayed_flows) {
 	json_decref(plan);
 	assert_int_equal(weight_of(web, "w-1"), 100); // the weight has not changed
 	assert_true(is_in(web, ""));
+}
+
+// The plan replays fewer flows than a busy service has, and shows the numbers of all flows.
+TEST(plan_shows_all_new_flows_of_a_busy_service) {
+	static const uint64_t added[] = {700000, 3000000000000};
+	struct web *web = *state;
+	json_int_t before = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		json_t *plan, *step;
+		json_int_t flows;
+
+		add_new_flows(web, added[i]);
+		plan = lab_result(&web->lab, JSON({"command": "canary.plan", "service": "web", "backend": "w-1",
+				"steps": [50]}));
+		flows = json_integer_value(json_object_get(plan, "flows"));
+		assert_true(flows >= before + (json_int_t)added[i]);
+		assert_true(flows < before + (json_int_t)added[i] + 100000);
+		step = json_array_get(json_object_get(plan, "steps"), 0);
+		assert_true(fabs((double)json_integer_value(json_object_get(step, "flows")) /
+					    (double)flows -
+				    0.5) < 0.05);
+		json_decref(plan);
+		before = flows;
+	}
+}
+
+// A hostile process could write any value to the counter.
+TEST(plan_with_an_impossible_number_of_new_flows) {
+	struct web *web = *state;
+	json_t *plan;
+
+	add_new_flows(web, UINT64_MAX / 2);
+	plan = lab_result(
+		&web->lab, JSON({"command": "canary.plan", "service": "web", "backend": "w-1"}));
+	assert_true(json_integer_value(json_object_get(plan, "flows")) >= 0);
+	json_decref(plan);
+	add_new_flows(web, -(UINT64_MAX / 2));
 }
 
 static void refuse(struct web *web, const char *code, const char *text, const char *request) {
