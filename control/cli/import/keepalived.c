@@ -76,23 +76,28 @@ static bool is_name(const char *text) {
 				 "ABCDEFGHIJKLMNOPQRSTUVWXYZ")] == '\0';
 }
 
+static bool is_timeout(const char *name) {
+	return strcmp(name, "tcp") == 0 || strcmp(name, "tcpfin") == 0 || strcmp(name, "udp") == 0;
+}
+
 // Reads a statement such as "lvs_timeouts tcp 7200 tcpfin 120 udp 60".
 static void read_timeouts(
 	struct weir_import *import, const struct weir_keepalived_statement *statement) {
-	for (unsigned int i = 1; i + 1 < statement->count; i += 2) {
+	for (unsigned int i = 1; i < statement->count; i++) {
+		const char *name = statement->word[i];
+		const char *value = is_timeout(name) ? weir_keepalived_word(statement, i + 1) : "";
 		char what[WEIR_IMPORT_TEXT_BYTES];
 		uint64_t seconds;
 
-		if (!weir_import_number(statement->word[i + 1], WEIR_IMPORT_TIMEOUT_S, &seconds) ||
-			!weir_import_timeout(
-				import, &statement->place, statement->word[i], seconds)) {
+		if (!weir_import_number(value, WEIR_IMPORT_TIMEOUT_S, &seconds) ||
+			!weir_import_timeout(import, &statement->place, name, seconds)) {
 			weir_import_note(import, &statement->place, WEIR_IMPORT_ADJUST,
 				weir_keepalived_text(statement, what, sizeof(what)),
-				"keepalived and the import ignore \"%s %s\": use tcp, tcpfin or "
-				"udp, "
-				"followed by seconds",
-				statement->word[i], statement->word[i + 1]);
+				"keepalived and the import ignore \"%s%s%s\": use tcp, tcpfin or "
+				"udp, followed by seconds",
+				name, value[0] != '\0' ? " " : "", value);
 		}
+		i += is_timeout(name);
 	}
 }
 
@@ -101,6 +106,7 @@ static void read_global(struct weir_import *import, const struct weir_keepalived
 		statement = statement->next) {
 		const char *keyword = statement->word[0], *value;
 
+		weir_keepalived_extra(import, statement);
 		value = weir_keepalived_word(statement, 1);
 		if (strcmp(keyword, "router_id") == 0 || strcmp(keyword, "lvs_id") == 0) {
 			if (is_name(value)) {
@@ -121,6 +127,7 @@ static void read_global(struct weir_import *import, const struct weir_keepalived
 
 static void check_group(struct weir_import *import, const struct weir_keepalived_statement *group,
 	const struct weir_keepalived_statement *first) {
+	weir_keepalived_extra(import, group);
 	for (; first != NULL; first = first->next) {
 		if (strcmp(first->word[0], "virtual_server") == 0 &&
 			strcmp(weir_keepalived_word(first, 1), "group") == 0 &&

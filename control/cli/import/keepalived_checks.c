@@ -216,6 +216,12 @@ static void read_body(
 	} else if (find_child(url, "regex_no_match") != NULL) {
 		weir_import_note(import, &regex->place, WEIR_IMPORT_LEFT_OUT, "regex_no_match",
 			"a body must match body_regex: write a pattern for good bodies");
+	} else if (weir_keepalived_word(regex, 1)[0] == '\'') {
+		weir_import_note(import, &regex->place, WEIR_IMPORT_LEFT_OUT, "regex",
+			"write the pattern in double quotes, and import again");
+	} else if (regex->count != 2) {
+		weir_keepalived_ignored(
+			import, regex, "write the pattern as one word, or in double quotes");
 	} else {
 		set_regex(import, url, regex, check);
 	}

@@ -3,7 +3,8 @@
 // Declarations for the readers of keepalived's statements. keepalived_servers.c reads virtual and
 // real servers, with keepalived_method.c and keepalived_range.c; keepalived_checks.c,
 // keepalived_check_keys.c and keepalived_misc.c read checkers; keepalived.c reads everything else.
-// All of them use keepalived_words.c.
+// All of them use keepalived_words.c. keepalived_extra.c adds notes about words that keepalived
+// ignores.
 //
 // If a statement is invalid, keepalived usually logs an error and continues: it uses a default, or
 // skips the server. The readers handle the statement in the same way, and add a note.
@@ -27,6 +28,18 @@ void weir_keepalived_note(struct weir_import *import,
 void weir_keepalived_ignored(struct weir_import *import,
 	const struct weir_keepalived_statement *statement, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+// Adds a note about the words of a statement that keepalived ignores, if there are any.
+void weir_keepalived_extra(
+	struct weir_import *import, const struct weir_keepalived_statement *statement);
+// Does this for a block and all statements in it. Adds also notes about blocks that keepalived
+// ignores, because they follow other words.
+void weir_keepalived_extra_in(
+	struct weir_import *import, const struct weir_keepalived_statement *block);
+// Adds the same note for a statement of which keepalived reads this number of words, with the
+// keyword.
+void weir_keepalived_extra_words(struct weir_import *import,
+	const struct weir_keepalived_statement *statement, unsigned int read);
 
 // Returns the n-th word of a statement, or "" if the statement has fewer words.
 const char *weir_keepalived_word(const struct weir_keepalived_statement *statement, unsigned int n);

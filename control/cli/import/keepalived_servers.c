@@ -171,8 +171,10 @@ static void read_group(struct weir_import *import, struct virtual *virtual,
 		if (strcmp(line->word[0], "fwmark") == 0) {
 			weir_import_note(import, &line->place, WEIR_IMPORT_MISSING,
 				weir_keepalived_text(line, what, sizeof(what)), MARKS);
+			weir_keepalived_extra_words(import, line, 3); // with the family
 		} else {
 			read_entry(import, virtual, line);
+			weir_keepalived_extra_words(import, line, 2);
 		}
 	}
 }
@@ -526,27 +528,6 @@ static void name_of(const struct weir_keepalived_statement *statement, char *nam
 		group ? "" : weir_keepalived_word(statement, 2));
 }
 
-// Add a note about a server or checker block that follows other words on a line, such as "weight 1
-// MISC_CHECK {". keepalived reads the name of the block as an argument of the first word. Without a
-// note, the user would not see that the block is ignored.
-static void note_swallowed(
-	struct weir_import *import, const struct weir_keepalived_statement *statement) {
-	for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
-		key = key->next) {
-		for (unsigned int i = 1; i < key->count; i++) {
-			if (weir_keepalived_is_checker(key->word[i]) ||
-				strcmp(key->word[i], "real_server") == 0) {
-				weir_import_note(import, &key->place, WEIR_IMPORT_MISSING,
-					key->word[i],
-					"not read, because it follows \"%s\" on the same line: "
-					"write the block on a separate line, and import again",
-					key->word[0]);
-			}
-		}
-		note_swallowed(import, key);
-	}
-}
-
 void weir_keepalived_server(struct weir_import *import,
 	const struct weir_keepalived_statement *statement,
 	const struct weir_keepalived_statement *groups) {
@@ -567,7 +548,7 @@ void weir_keepalived_server(struct weir_import *import,
 	read_head(import, &virtual, statement, groups);
 	if (!service->left_out) {
 		read_keys(import, &virtual, statement);
-		note_swallowed(import, statement);
+		weir_keepalived_extra_in(import, statement);
 		for (const struct weir_keepalived_statement *key = statement->children; key != NULL;
 			key = key->next) {
 			if (strcmp(key->word[0], "real_server") == 0) {

@@ -68,6 +68,7 @@ static const struct {
 	{BAD("lvs_timeouts\n}\nglobal_defs {\n lvs_timeouts tcp x\n}\nvirtual_server 192.0.2.2 80 "
 	     "{"),
 		"adjust", "ignore \"tcp x\": use tcp, tcpfin or udp", 6, 2, 1},
+	{"global_defs {\n lvs_timeouts tcp\n}\n", "adjust", "ignore \"tcp\": use tcp", 2, 1, 1},
 	{"global_defs {\n lvs_timeouts tcp 200000\n}\n", "differs",
 		"above the maximum of Weir; using "
 		"86400 s",
@@ -117,23 +118,5 @@ TEST(service_that_is_left_out_has_no_other_notes) {
 	for (int line = 2; line < 6; line++) {
 		assert_false(has_row(lab.import.notes, "what", line, ""));
 	}
-	done(&lab);
-}
-
-// keepalived ignores checks and servers that follow another word on the same line.
-TEST(checks_and_servers_behind_other_words_are_noted) {
-	struct lab lab =
-		import("virtual_server 192.0.2.1 80 {\n"
-		       " real_server 10.0.0.1 80 { weight 1 MISC_CHECK { misc_path \"/x\" } }\n"
-		       " real_server 10.0.0.2 80 {\n"
-		       "  TCP_CHECK { connect_timeout 3 connect_port 80 } HTTP_GET { url {\n"
-		       "   path / status_code 200 } }\n"
-		       "  inhibit_on_failure TCP_CHECK { }\n"
-		       " }\n delay_loop 6 real_server 10.0.0.3 80 { weight 2 }\n}\n",
-			true, NULL);
-
-	expect_note(&lab, 2, "not read, because it follows \"weight\"");
-	expect_note(&lab, 6, "not read, because it follows \"inhibit_on_failure\"");
-	expect_note(&lab, 8, "not read, because it follows \"delay_loop\"");
 	done(&lab);
 }
