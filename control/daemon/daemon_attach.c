@@ -8,6 +8,7 @@
 
 #include "config_running.h"
 #include "daemon_private.h"
+#include "served.h"
 
 #define NS_PER_MS 1000000u
 
@@ -87,13 +88,22 @@ static int bind_or_reload(
 	return r;
 }
 
-// Continues the recount of flows that an earlier weir-control began after a restart of the
-// dataplane.
-static void continue_recount(struct weir_daemon *daemon) {
-	uint64_t now_ms = weir_daemon_wall_ms(), started_ms = daemon->dataplane_started_ms;
+// Stores that this dataplane is served. Begins or continues the recount of flows if an earlier
+// weir-control has served another dataplane, whose flows may still be open. (If this process has,
+// the tables have begun the recount.)
+static void note_served(struct weir_daemon *daemon, uint64_t epoch) {
+	const uint64_t now_ms = weir_daemon_now_ns() / NS_PER_MS;
+	uint64_t since_ms;
+	int r = weir_served_note(daemon->run_dir, epoch, now_ms, &since_ms);
 
+	if (r < 0) {
+		weir_log_write(daemon->log, WEIR_LOG_WARN,
+			"cannot write %s/" WEIR_SERVED_FILE ": %s", daemon->run_dir, strerror(-r));
+	}
 	weir_daemon_set_time(daemon);
-	weir_tables_recount_since(daemon->tables, now_ms > started_ms ? now_ms - started_ms : 0);
+	if (daemon->epoch == 0 && since_ms != 0) {
+		weir_tables_recount_since(daemon->tables, now_ms - since_ms);
+	}
 }
 
 struct weir_links_of weir_daemon_links_of(const struct weir_daemon *daemon) {
@@ -121,9 +131,7 @@ int weir_daemon_on_attached(void *context, struct weir_segment *segment,
 		weir_daemon_take_running(daemon, segment->epoch);
 		daemon->dataplane_started_ms =
 			weir_config_running_started_ms(daemon->run_dir, segment->epoch);
-	}
-	if (adopting && daemon->epoch == 0) {
-		continue_recount(daemon);
+		note_served(daemon, segment->epoch);
 	}
 	if (adopting) {
 		stop_checks(daemon);

@@ -253,8 +253,8 @@ uint64_t weir_tables_moves(const struct weir_tables *tables);
 // Returns how much of WEIR_TABLES_RECOUNT_MS is left after a restart of the dataplane, in
 // milliseconds; 0 = none is left, or there was no restart.
 uint64_t weir_tables_recount_left_ms(const struct weir_tables *tables);
-// Call if this process was started after the dataplane: the start of the dataplane may have been
-// a restart. age_ms: time since the start of the dataplane.
+// Call for the first dataplane of this process, if its start may have been a restart. age_ms: time
+// for which the dataplane has counted flows.
 void weir_tables_recount_since(struct weir_tables *tables, uint64_t age_ms);
 
 // Removals: if `drain.removed_ms` is above 0, binds and services that are removed from the

@@ -70,21 +70,39 @@ def s4_dataplane_restarts(lab):
     assert lab.programs["control"].alive() and lab.programs["control"].pid == pid
 
 
+def restart_dataplane(lab):
+    lab.programs["dataplane"].kill()
+    wait_for("control to detect the end of the dataplane", lambda: not lab.api("version")["dataplane"]["attached"], 5)
+    lab.start_dataplane()
+    wait_for("control to attach", lambda: lab.api("version")["dataplane"]["attached"], 10)
+    lab.wait_ready()
+
+
 @scenario(services=[lines()])
 def drain_after_both_restarted_waits_for_the_recount(lab):
     """A drain waits for an idle connection that has sent no packet since both processes were restarted"""
     with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
-        lab.programs["dataplane"].kill()
-        wait_for("control to detect the end of the dataplane", lambda: not lab.api("version")["dataplane"]["attached"], 5)
-        lab.start_dataplane()
-        wait_for("control to attach", lambda: lab.api("version")["dataplane"]["attached"], 10)
-        lab.wait_ready()
+        restart_dataplane(lab)
         lab.programs["control"].kill()
         lab.start_control()
         lab.wait_ready()
         lab.weirctl("backend", "drain", f"lines/{line.backend}")
         drain = lab.backend(line.backend, "lines")["drain"]
         assert drain["waits_for"] == "recount" and 0 < drain["recount_ms"] <= 60000, drain
+
+
+@scenario(services=[lines()])
+def drain_after_both_restarted_at_once_waits_for_the_recount(lab):
+    """A new control process that attaches to a new dataplane assumes connections of the previous dataplane"""
+    with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
+        for name in ("control", "dataplane"):
+            lab.programs[name].stop()
+        lab.start_dataplane()
+        lab.start_control()
+        lab.wait_ready()
+        lab.weirctl("backend", "drain", f"lines/{line.backend}")
+        drain = lab.backend(line.backend, "lines")["drain"]
+        assert drain["waits_for"] == "recount" and drain["recount_ms"] > 50000, drain
 
 
 def breaks_at_restart(lab):

@@ -31,6 +31,7 @@
 #include "mailbox.h"
 #include "run_dir.h"
 #include "selection.h"
+#include "served.h"
 #include "service_table.h"
 
 #define USED_FD 101 // file descriptor of the configuration in use
@@ -170,6 +171,7 @@ static void open_world(void) {
 static void close_world(void) {
 	char control[sizeof(world->dir) + sizeof(WEIR_CONTROL_DIR) + 1];
 	char stored[sizeof(world->dir) + sizeof(WEIR_RELOAD_STORED) + 1];
+	char served[sizeof(world->dir) + sizeof(WEIR_SERVED_FILE) + 1];
 
 	for (uint32_t i = 0; i < WORKERS; i++) {
 		weir_reader_fini(&world->reader[i]);
@@ -183,7 +185,9 @@ static void close_world(void) {
 	weir_segment_free(world->segment);
 	snprintf(control, sizeof(control), "%s/" WEIR_CONTROL_DIR, world->dir);
 	snprintf(stored, sizeof(stored), "%s/" WEIR_RELOAD_STORED, world->dir);
+	snprintf(served, sizeof(served), "%s/" WEIR_SERVED_FILE, world->dir);
 	unlink(stored);
+	unlink(served);
 	REQUIRE(rmdir(control) == 0);
 	REQUIRE(rmdir(world->dir) == 0);
 	free(world);
