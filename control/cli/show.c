@@ -473,13 +473,15 @@ void weir_show_waiting(const struct weir_cli *cli, json_t *result) {
 
 		fprintf(cli->out,
 			"no changes wait for a restart; a restart of weir-dataplane now would "
-			"break %s%s of %s open flows%s\n",
+			"break %s%s of %s open flows%s%s\n",
 			json_integer_value(count) > 0 ? "up to " : "",
 			json_integer_value(count) > 0
 				? weir_show_value(count, WEIR_SHOW_NUMBER, breaks, sizeof(breaks))
 				: "none",
 			weir_show_value(json_object_get(restart, "open_flows"), WEIR_SHOW_NUMBER,
 				open, sizeof(open)),
+			json_is_integer(json_object_get(restart, "recount_ms")) ? " counted so far"
+										: "",
 			weir_older_flows_text((uint64_t)json_integer_value(older), text));
 	}
 }

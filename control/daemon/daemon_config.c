@@ -339,11 +339,12 @@ static void count_flows_of_seed(
 		size_t used = strlen(warning->reason);
 
 		if (strcmp(warning->path, "instance.hash_seed") == 0) {
+			const struct weir_restart_cost cost =
+				weir_restart_cost(daemon->tables, daemon->segment);
+
 			snprintf(warning->reason + used, sizeof(warning->reason) - used,
-				" (open flows now: %llu)",
-				(unsigned long long)weir_restart_cost(
-					daemon->tables, daemon->segment)
-					.open);
+				" (open flows %s: %llu)", cost.recount ? "counted so far" : "now",
+				(unsigned long long)cost.open);
 		}
 	}
 }

@@ -14,12 +14,14 @@
 
 static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	const struct weir_config_error *error) {
-	const json_t *open =
-		json_object_get(json_object_get(doctor->waiting, "restart"), "open_flows");
+	const json_t *restart = json_object_get(doctor->waiting, "restart");
+	const json_t *open = json_object_get(restart, "open_flows");
 	char subject[96], flows[48] = "";
 
 	if (open != NULL && strcmp(error->path, "instance.hash_seed") == 0) {
-		snprintf(flows, sizeof(flows), " (open flows now: %" JSON_INTEGER_FORMAT ")",
+		snprintf(flows, sizeof(flows), " (open flows %s: %" JSON_INTEGER_FORMAT ")",
+			json_is_integer(json_object_get(restart, "recount_ms")) ? "counted so far"
+										: "now",
 			json_integer_value(open));
 	}
 

@@ -19,6 +19,8 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 	const json_int_t open = json_integer_value(json_object_get(restart, "open_flows"));
 	json_int_t breaks = json_integer_value(json_object_get(restart, "breaks"));
 	json_int_t older = json_integer_value(json_object_get(restart, "older"));
+	const char *counted =
+		json_is_integer(json_object_get(restart, "recount_ms")) ? " counted so far" : "";
 	char older_text[WEIR_OLDER_FLOWS_BYTES];
 
 	text[0] = '\0';
@@ -29,13 +31,13 @@ static void describe_cost(const struct weir_doctor *doctor, const struct weir_di
 		}
 	}
 	if (restart != NULL && breaks == 0) {
-		snprintf(text, n, ", which breaks none of %" JSON_INTEGER_FORMAT " open flow%s",
-			open, weir_plural((uint64_t)open));
+		snprintf(text, n, ", which breaks none of %" JSON_INTEGER_FORMAT " open flow%s%s",
+			open, weir_plural((uint64_t)open), counted);
 	} else if (restart != NULL) {
 		snprintf(text, n,
 			", which breaks up to %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
-			" open flow%s%s",
-			breaks, open, weir_plural((uint64_t)open),
+			" open flow%s%s%s",
+			breaks, open, weir_plural((uint64_t)open), counted,
 			weir_older_flows_text((uint64_t)older, older_text));
 	}
 }

@@ -4,6 +4,7 @@
 
 #include "api_audit.h"
 #include "api_commands.h"
+#include "api_drain_sum.h"
 #include "change_costs.h"
 #include "daemon.h"
 
@@ -132,11 +133,12 @@ void weir_api_config_waiting(struct weir_daemon *daemon, struct weir_api_call *c
 	} else {
 		cost = weir_restart_cost(daemon->tables, daemon->segment);
 		weir_api_answer(
-			call, json_pack("{s:s, s:o, s:{s:I, s:I, s:I}}", "file",
+			call, json_pack("{s:s, s:o, s:{s:I, s:I, s:I, s:o}}", "file",
 				      weir_reload_file_in_use(daemon->reload), "changes",
 				      weir_difference_json(&waiting), "restart", "open_flows",
 				      (json_int_t)cost.open, "breaks", (json_int_t)cost.lost,
-				      "older", (json_int_t)cost.older));
+				      "older", (json_int_t)cost.older, "recount_ms",
+				      weir_json_recount(daemon->tables)));
 	}
 	weir_difference_fini(&waiting);
 }

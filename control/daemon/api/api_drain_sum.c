@@ -52,7 +52,7 @@ static const char *waits_for(const struct weir_tables *tables) {
 							 : "flows";
 }
 
-static json_t *json_recount(const struct weir_tables *tables) {
+json_t *weir_json_recount(const struct weir_tables *tables) {
 	const uint64_t left_ms = weir_tables_recount_left_ms(tables);
 
 	return weir_tables_segment(tables) != NULL && left_ms > 0
@@ -83,7 +83,7 @@ json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tab
 		"kept_flows", json_left(sum->left[WEIR_DRAIN_KEPT]), "dropped_flows",
 		json_left(sum->left[WEIR_DRAIN_DROPPED]), "waits_for",
 		drains ? json_string(waits_for(tables)) : json_null(), "recount_ms",
-		drains ? json_recount(tables) : json_null());
+		drains ? weir_json_recount(tables) : json_null());
 }
 
 void weir_api_append_deadline(uint64_t until_ns, char *value) {

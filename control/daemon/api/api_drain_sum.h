@@ -38,6 +38,9 @@ uint64_t weir_drain_sum_deadline(const struct weir_drain_sum *sum);
 // drain. The phase in the summary is the first of DRAINING, KEPT, DROPPED and DRAINED that at least
 // one of the drains has.
 json_t *weir_json_drains(const struct weir_drain_sum *sum, const struct weir_tables *tables);
+// Returns how long the flows are still recounted after a restart of the dataplane, in milliseconds;
+// null if they are not, or no dataplane is attached.
+json_t *weir_json_recount(const struct weir_tables *tables);
 // Appends the time until the deadline of a drain to the text in value, a buffer of
 // WEIR_AUDIT_VALUE_BYTES. until_ns: CLOCK_MONOTONIC; if it is 0 (none) or has passed, nothing is
 // appended.

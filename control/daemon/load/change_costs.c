@@ -57,6 +57,7 @@ static const struct weir_config_service *find(struct finder *finder, const char 
 struct costs {
 	const struct weir_change_costs_of *of;
 	struct finder from, to;
+	bool recount; // not all flows are counted yet
 };
 
 // Returns whether the service can have flows of a protocol.
@@ -73,10 +74,11 @@ static bool has_flows(const struct weir_config_service *service, uint8_t protoco
 }
 
 // Writes a number of flows as text, such as "1 open flow". most: true = as an upper limit, such as
-// "up to 3 open flows". Returns text.
-static const char *flows_text(uint64_t flows, bool most, char text[FLOWS_BYTES]) {
-	snprintf(text, FLOWS_BYTES, "%s%" PRIu64 " open flow%s", most ? "up to " : "", flows,
-		flows == 1 ? "" : "s");
+// "up to 3 open flows". recount: true = not all are counted yet: "3 open flows counted so far".
+// Returns text.
+static const char *flows_text(uint64_t flows, bool most, bool recount, char text[FLOWS_BYTES]) {
+	snprintf(text, FLOWS_BYTES, "%s%" PRIu64 " open flow%s%s", most && !recount ? "up to " : "",
+		flows, flows == 1 ? "" : "s", recount ? " counted so far" : "");
 	return text;
 }
 
@@ -103,6 +105,7 @@ struct removal {
 	bool udp_ends; // UDP flows end; false = they move to another backend
 	bool of_service; // `flows` is an upper limit, because it counts all flows of the service
 	bool of_down; // `flows` counts the flows of all backends that are down
+	bool recount; // more flows may be open than are counted in `flows`
 	uint64_t flows;
 };
 
@@ -141,7 +144,7 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 	char text[3 * TEXT_BYTES], tcp_text[TEXT_BYTES], flows[FLOWS_BYTES];
 	enum weir_change_effect effect = tcp_effect(removal, tcp_text);
 
-	if (removal->flows == 0) {
+	if (removal->flows == 0 && !removal->recount) {
 		return set(change, WEIR_CHANGE_NONE, 0,
 			removal->of_down ? "no open flows of backends that are down or removed"
 					 : "no open flows");
@@ -150,7 +153,7 @@ static int set_removal(struct weir_change *change, const struct removal *removal
 		effect = udp > effect || !removal->tcp ? udp : effect;
 	}
 	snprintf(text, sizeof(text), "%s%s: %s%s%s",
-		flows_text(removal->flows, removal->of_service, flows),
+		flows_text(removal->flows, removal->of_service, removal->recount, flows),
 		removal->of_service ? " of all binds of the service"
 		: removal->of_down  ? " of backends that are down or removed"
 				    : "",
@@ -179,6 +182,7 @@ static int cost_backend(
 		change, &(struct removal){.down = to->on_backend_down,
 				.tcp = has_flows(from, IPPROTO_TCP),
 				.udp = has_flows(from, IPPROTO_UDP),
+				.recount = costs->recount,
 				.flows = weir_sum_backend(of->segment, (uint32_t)id).open_flows});
 }
 
@@ -209,7 +213,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *to = find(&costs->to, names->service);
 	int service = weir_tables_service_find(of->tables, names->service);
-	struct removal removal = {.of_down = true};
+	struct removal removal = {.of_down = true, .recount = costs->recount};
 	struct weir_backend_state backend;
 	uint64_t stay;
 
@@ -245,13 +249,13 @@ static int cost_udp(struct costs *costs, struct weir_change *change, const struc
 		return 0;
 	}
 	flows = weir_sum_service(of->segment, (uint32_t)id).open_flows;
-	if (flows == 0) {
+	if (flows == 0 && !costs->recount) {
 		return set(change, WEIR_CHANGE_NONE, 0, "no open flows");
 	}
 	most = has_flows(from, IPPROTO_TCP);
 	snprintf(text, sizeof(text), "%s%s: UDP flows end at their next datagram%s",
-		flows_text(flows, most, number), most ? " of all binds of the service" : "",
-		most ? ", TCP flows stay" : "");
+		flows_text(flows, most, costs->recount, number),
+		most ? " of all binds of the service" : "", most ? ", TCP flows stay" : "");
 	return set(change, WEIR_CHANGE_MOVE, flows, text);
 }
 
@@ -271,6 +275,7 @@ static int cost_service(
 				.whole = true,
 				.removed_ms = from->drain.removed_ms,
 				.udp_ends = true,
+				.recount = costs->recount,
 				.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
@@ -321,6 +326,7 @@ static int cost_bind(struct costs *costs, struct weir_change *change, const stru
 			.udp_ends = true,
 			.of_service = from->bind_count > 1 || state.removed_binds > 0 ||
 				      state.lost_binds || state.adopted,
+			.recount = costs->recount,
 			.flows = weir_sum_service(of->segment, (uint32_t)id).open_flows});
 }
 
@@ -397,6 +403,7 @@ static struct weir_restart_cost sum_restart(
 	services = weir_tables_service_ids(tables);
 	finding = calloc(services + 1u, sizeof(*finding));
 	cost = sum_backends(tables, segment, changed, finding);
+	cost.recount = weir_tables_recount_left_ms(tables) > 0;
 	for (uint32_t id = 0; finding != NULL && id < services; id++) {
 		if (finding[id] > 0) {
 			add_former(tables, (uint16_t)id, finding[id], &cost);
@@ -415,8 +422,8 @@ const char *weir_restart_cost_text(
 	const struct weir_restart_cost *cost, bool seed, char *text, size_t bytes) {
 	char flows[FLOWS_BYTES], older[WEIR_OLDER_FLOWS_BYTES];
 
-	flows_text(cost->open, false, flows);
-	if (cost->open == 0) {
+	flows_text(cost->open, false, cost->recount, flows);
+	if (cost->open == 0 && !cost->recount) {
 		snprintf(text, bytes, "no open flows");
 	} else if (seed) {
 		snprintf(text, bytes, "a restart with another hash_seed breaks up to %s", flows);
@@ -538,8 +545,9 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 	for (uint32_t i = 0; r == 0 && i < difference->count; i++) {
 		if (difference->change[i].needs_restart) {
 			r = set(&difference->change[i],
-				cost.lost > 0 ? WEIR_CHANGE_BREAK : WEIR_CHANGE_NONE, cost.lost,
-				text);
+				cost.lost > 0 || (seed && cost.recount) ? WEIR_CHANGE_BREAK
+									: WEIR_CHANGE_NONE,
+				cost.lost, text);
 		}
 	}
 	free(changed);
@@ -607,6 +615,7 @@ int weir_change_costs(const struct weir_change_costs_of *of, struct weir_differe
 	if (of->tables == NULL) {
 		return 0;
 	}
+	costs.recount = weir_tables_recount_left_ms(of->tables) > 0;
 	for (uint32_t i = 0; r == 0 && i < difference->count; i++) {
 		if (difference->change[i].needs_restart) {
 			restart = true;

@@ -5,7 +5,8 @@
 // docs/guide/operations.md, "Drain and maintenance" and "Upgrade". UDP and TCP flows are not
 // counted separately: if a service has both protocols, the text describes the effect on each
 // protocol, but has only one number of flows. The text of a change also lists the manual settings
-// that the change discards (change_hand.h).
+// that the change discards (change_hand.h). During the recount of flows after a restart of the
+// dataplane (weir_tables_recount_left_ms) the numbers are lower limits, and the texts say so.
 //
 // Threads: one. Reads the counters of the workers.
 #pragma once
@@ -29,6 +30,7 @@ struct weir_restart_cost { // cost of a restart of the dataplane, in flows
 	// Number of the lost flows that are lost only if they began before the last change of
 	// backends or weights.
 	uint64_t older;
+	bool recount; // not all flows are counted yet: the numbers are lower limits
 };
 
 // Returns the cost of a restart of the dataplane now, with unchanged configuration. A flow

@@ -467,6 +467,11 @@ static int check(struct weir_sheds *sheds, const struct weir_backend_state *stat
 		check_agent(sheds, state, why, why_bytes) < 0) {
 		return -EINVAL;
 	}
+	if (weir_tables_recount_left_ms(sheds->tables) > 0) {
+		return refuse(why, why_bytes,
+			"weir-dataplane was restarted less than a minute ago: not all flows are "
+			"counted yet, so the mean is unknown");
+	}
 	if (measure(sheds, &service, state, 0, ret) < 0) {
 		return refuse(why, why_bytes,
 			"no other backend of service %s gets new flows: there is no mean to "

@@ -101,6 +101,24 @@ TEST(cost_of_a_removed_backend_without_flows) {
 
 // on_backend_down affects only flows of backends that are down or removed. So a change of
 // on_backend_down costs only these flows.
+// After a restart of the dataplane, a count of 0 does not mean that no flow is open.
+TEST(cost_during_the_recount_is_that_of_the_flows_counted_so_far) {
+	struct rig *rig = *state;
+
+	weir_tables_recount_since(rig->lab.tables, 0);
+	lab_remove_backend(rig->to, 0, 2);
+	rig->to->services[0].on_backend_down = WEIR_ON_BACKEND_DOWN_RESET;
+	rig->to->fragments.entries++;
+	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_BREAK, 0,
+		"0 open flows counted so far: TCP flows are reset");
+	weir_difference_fini(&rig->difference);
+	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 13,
+		"the restart breaks up to 13 of 20 open flows counted so far");
+	weir_difference_fini(&rig->difference);
+	weir_tables_clock(rig->lab.tables, WEIR_TABLES_RECOUNT_MS);
+	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
+}
+
 TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 

@@ -45,6 +45,17 @@ TEST(shed_ends_at_the_mean) {
 	assert_non_null(strstr(test->why, "40 open flows"));
 }
 
+// After a restart of the dataplane, the mean is that of a part of the flows.
+TEST(shed_does_not_start_before_all_flows_are_counted) {
+	struct shed_lab *test = *state;
+
+	weir_tables_recount_since(test->lab.tables, 0);
+	assert_int_equal(start(test, 0, true), -EINVAL);
+	assert_non_null(strstr(test->why, "not all flows are counted yet"));
+	weir_tables_clock(test->lab.tables, WEIR_TABLES_RECOUNT_MS);
+	assert_int_equal(start(test, 0, true), 0);
+}
+
 // Flows of UDP count for the mean, but only TCP connections can be ended.
 TEST(shed_ends_when_only_other_flows_are_above_the_mean) {
 	struct shed_lab *test = *state;
