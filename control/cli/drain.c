@@ -152,6 +152,9 @@ static void show_progress(struct wait *wait, const json_t *row) {
 	}
 	if (json_is_null(json_object_get(row, "open_flows"))) {
 		snprintf(open, sizeof(open), "open flows unknown");
+	} else if (strcmp(waits_for(drain), "recount") == 0) {
+		snprintf(open, sizeof(open), "%" JSON_INTEGER_FORMAT " open flow%s counted so far",
+			flows, weir_plural((uint64_t)flows));
 	} else {
 		snprintf(open, sizeof(open),
 			"%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " open flow%s", flows,
@@ -192,7 +195,7 @@ static void show_left(
 	bool out_of_use =
 		strcmp(what, "dropped") == 0 && json_object_get(row, "drained_binds") == NULL;
 	const json_t *flows;
-	char key[32], names[256] = "", count[24] = ""; // stays empty if the number is unknown
+	char key[32], names[256] = "", count[24] = "an unknown number of ";
 	json_int_t n;
 
 	snprintf(key, sizeof(key), "%s_flows", what);
@@ -300,8 +303,8 @@ static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_decref(row);
 }
 
-// Returns whether flows were kept at the deadline. Also returns true if the number is unknown
-// because weir-dataplane is not running.
+// Returns whether flows were kept at the deadline. Also returns true if the number is unknown,
+// without weir-dataplane or before it has counted all flows.
 static bool are_kept(const json_t *row) {
 	const json_t *kept = json_object_get(json_object_get(row, "drain"), "kept_flows");
 
@@ -333,8 +336,8 @@ static bool is_removed(const json_t *host) {
 }
 
 // Request the state of the drain. weir-control no longer reports a host whose backends were all
-// removed and have no flows left; *ret is then the last reply, with the state "drained". Returns
-// enum weir_cli_exit.
+// removed and have no flows left; *ret is then the last reply, with the state "drained", unless not
+// all flows were counted. Returns enum weir_cli_exit.
 static int look_up(struct wait *wait, json_t **ret) {
 	json_t *rows;
 	int r = wait->removed != NULL ? weir_cli_request_if_any(wait->cli, wait->request, &rows)
@@ -342,6 +345,14 @@ static int look_up(struct wait *wait, json_t **ret) {
 
 	if (r != WEIR_CLI_DONE) {
 		return r;
+	}
+	if (rows == NULL &&
+		strcmp(waits_for(json_object_get(wait->removed, "drain")), "recount") == 0) {
+		fprintf(wait->cli->err,
+			"weirctl: %s was removed from the configuration before all of its flows "
+			"were counted\n",
+			wait->name);
+		return WEIR_CLI_REFUSED;
 	}
 	if (rows == NULL) {
 		json_object_set_new(wait->removed, "open_flows", json_integer(0));

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -89,6 +90,40 @@ def drain_after_both_restarted_waits_for_the_recount(lab):
         lab.weirctl("backend", "drain", f"lines/{line.backend}")
         drain = lab.backend(line.backend, "lines")["drain"]
         assert drain["waits_for"] == "recount" and 0 < drain["recount_ms"] <= 60000, drain
+
+
+@scenario(services=[lines()])
+def drain_in_the_recount_leaves_unknown_flows(lab):
+    """After a restart of the dataplane, a deadline leaves an idle connection: drain --wait exits with 4"""
+    def drain(*words):  # a segment that is repeated after the restart counts the connection
+        code, text, _ = lab.weirctl(*words[:2], "--interval=1s", "--wait", words[2], check=False)
+        assert re.search("draining, [01] open flows? counted so far, ", text), text
+        assert "an unknown number of open flows kept" in text, text
+        assert code == 4, (words, code)
+
+    with contextlib.closing(clients.Line(lab.client, VIP4)) as line:
+        restart_dataplane(lab)
+        name, address = f"lines/{line.backend}", lab.backend(line.backend, "lines")["address"]
+        for words in (("service", "drain", "lines"), ("vip", "drain", VIP4)):
+            drain(*words)
+            lab.weirctl(words[0], "ready", words[2])
+        drain("host", "drain", address)
+        drain("backend", "drain", name)
+        ended = lab.backend(line.backend, "lines")["drain"]
+        assert (ended["state"], ended["kept_flows"]) == ("kept", None), ended
+        text = lab.weirctl("backend", "drain", name)[1]
+        assert f"connections to {name} that have sent no packet since then move" in text, text
+        lab.weirctl("backend", "ready", name)
+        lab.services[0]["binds"] = [bind for bind in lab.services[0]["binds"] if bind["address"] != VIP4]
+        lab.services[0]["drain"] = {"removed_ms": 1000}
+        lab.write_config()
+        text = lab.weirctl("config", "diff")[1]
+        assert re.search(r"\([01] open flows? counted so far of all binds of the service: TCP flows stay", text), text
+        assert re.search("of [01] open flows counted so far", lab.weirctl("config", "waiting")[1])
+        lab.weirctl("config", "reload")
+        wait_for("the deadline of the removed bind", lambda: "drain deadline reached before all flows were "
+                 "counted: flows kept" in lab.api("health.history")[-1]["why"], 5)
+        assert line.ask() == line.backend
 
 
 @scenario(services=[lines()])

@@ -212,7 +212,7 @@ static void add_removed(const struct weir_daemon *daemon, const struct weir_serv
 	}
 	weir_drain_sum_add(&sum->drains, WEIR_AT_DEADLINE_KEEP,
 		over ? WEIR_DRAIN_KEPT : WEIR_DRAIN_DRAINING, until_ns,
-		daemon->segment != NULL ? counters.open_flows : WEIR_FLOWS_UNKNOWN);
+		weir_drains_left(daemon->tables, counters.open_flows));
 }
 
 // Adds the services that a reload removed from the VIP to the summary. Leaves out services that

@@ -46,13 +46,15 @@ static uint32_t count_used(
 	return n;
 }
 
-json_t *weir_json_warnings(
-	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
+// Returns the warning that a change leaves the service of a backend without an eligible backend, or
+// only with backups, in a list.
+static json_t *json_service_warnings(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
 	struct weir_service_state service;
 	uint32_t used;
 
-	if (!takes_out || weir_tables_service(daemon->tables, state->service_id, &service) < 0) {
+	if (weir_tables_service(daemon->tables, state->service_id, &service) < 0) {
 		return json_array();
 	}
 	if (service.on_backups && !state->backup && service.eligible > 0) {
@@ -79,6 +81,24 @@ json_t *weir_json_warnings(
 			state->service, name, more);
 	}
 	return json_pack("[s]", text);
+}
+
+json_t *weir_json_warnings(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
+	json_t *warnings = takes_out ? json_service_warnings(daemon, state) : json_array();
+
+	// A restarted worker has no entry for such a connection, and finds its backend with the
+	// current selection.
+	if (takes_out && daemon->segment != NULL && !state->in_selection &&
+		weir_tables_recount_left_ms(daemon->tables) > 0) {
+		json_array_append_new(warnings,
+			json_sprintf("weir-dataplane was restarted less than a minute ago: "
+				     "connections to %s/%s that have sent no packet since then "
+				     "move to other backends, which reset them, unless it gets "
+				     "new flows again before their next packet",
+				state->service, state->name));
+	}
+	return warnings;
 }
 
 // Returns a warning if the last report of the backend's agent announces a lame duck state, for the

@@ -91,37 +91,46 @@ static enum weir_drain_phase phase_of(const struct weir_tables *tables,
 	return then == WEIR_AT_DEADLINE_DROP ? WEIR_DRAIN_DROPPED : WEIR_DRAIN_KEPT;
 }
 
-static uint64_t left_at_end(const struct weir_tables *tables, uint64_t open_flows) {
-	return weir_tables_segment(tables) != NULL ? open_flows : WEIR_FLOWS_UNKNOWN;
+uint64_t weir_drains_left(const struct weir_tables *tables, uint64_t open_flows) {
+	return weir_tables_segment(tables) == NULL || weir_tables_recount_left_ms(tables) > 0 ||
+			       open_flows == 0
+		       ? WEIR_FLOWS_UNKNOWN
+		       : open_flows;
 }
 
-// Describe the end of a drain and what happened to the remaining flows. dropped: what happened to
-// flows that were not kept, e.g. "reset".
+// Returns why the number of flows at a deadline is unknown.
+static const char *unknown_text(const struct weir_tables *tables) {
+	return weir_tables_segment(tables) == NULL ? "while no dataplane was attached"
+						   : "before all flows were counted";
+}
+
+// Describe the end of a drain and what happened to the remaining flows. left: result of
+// weir_drains_left. dropped: what happened to flows that were not kept, e.g. "reset".
 static const char *end_text(const struct weir_tables *tables, enum weir_drain_phase phase,
-	uint64_t open_flows, const char *dropped, char text[WEIR_STATES_WHY_BYTES]) {
+	uint64_t left, const char *dropped, char text[WEIR_STATES_WHY_BYTES]) {
 	const char *what = phase == WEIR_DRAIN_DROPPED ? dropped : "kept";
 
 	if (phase == WEIR_DRAIN_DRAINED) {
 		return "drained: no open flows";
 	}
-	if (weir_tables_segment(tables) == NULL) {
-		snprintf(text, WEIR_STATES_WHY_BYTES,
-			"drain deadline reached while no dataplane was attached: flows %s", what);
+	if (left == WEIR_FLOWS_UNKNOWN) {
+		snprintf(text, WEIR_STATES_WHY_BYTES, "drain deadline reached %s: flows %s",
+			unknown_text(tables), what);
 	} else {
 		snprintf(text, WEIR_STATES_WHY_BYTES,
-			"drain deadline reached: %" PRIu64 " open flow%s %s", open_flows,
-			open_flows == 1 ? "" : "s", what);
+			"drain deadline reached: %" PRIu64 " open flow%s %s", left,
+			left == 1 ? "" : "s", what);
 	}
 	return text;
 }
 
 static void note_end(const struct weir_drains_of *of, const struct weir_backend_state *state,
-	enum weir_drain_phase phase, uint64_t open_flows) {
+	enum weir_drain_phase phase, uint64_t left) {
 	const struct weir_log_fields fields = {.service = state->service,
 		.backend = state->name,
 		.state = weir_drain_phase_name((uint8_t)phase)};
 	char text[WEIR_STATES_WHY_BYTES];
-	const char *why = end_text(of->tables, phase, open_flows, "dropped (maintenance)", text);
+	const char *why = end_text(of->tables, phase, left, "dropped (maintenance)", text);
 
 	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
 		&fields, "backend %s/%s: %s", state->service, state->name, why);
@@ -135,7 +144,7 @@ static bool advance(
 	struct weir_tables *tables = of->tables;
 	struct weir_backend_state state;
 	enum weir_drain_phase phase;
-	uint64_t moves = weir_tables_moves(tables), open_flows;
+	uint64_t moves = weir_tables_moves(tables), open_flows, left;
 
 	if (weir_tables_backend(tables, backend, &state) < 0 ||
 		state.drain != WEIR_DRAIN_DRAINING) {
@@ -147,8 +156,9 @@ static bool advance(
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return true;
 	}
-	note_end(of, &state, phase, open_flows);
-	weir_tables_end_drain(tables, backend, phase, left_at_end(tables, open_flows));
+	left = phase == WEIR_DRAIN_DRAINED ? 0 : weir_drains_left(tables, open_flows);
+	note_end(of, &state, phase, left);
+	weir_tables_end_drain(tables, backend, phase, left);
 	*publish = true;
 	return false;
 }
@@ -180,7 +190,7 @@ static void binds_text(const struct binds *binds, char text[BINDS_BYTES]) {
 // Logs the end of the drain of some binds of a service. The text does not contain the number of
 // flows of these binds, because flows are counted only per service.
 static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const struct binds *binds,
-	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
+	enum weir_drain_phase phase, uint64_t left, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
 	const struct weir_log_fields fields = {
 		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
@@ -190,16 +200,15 @@ static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const s
 	binds_text(binds, of_binds);
 	if (phase == WEIR_DRAIN_DRAINED) {
 		snprintf(why, sizeof(why), "%s: drained: no open flows", of_binds);
-	} else if (weir_tables_segment(of->tables) == NULL) {
-		snprintf(why, sizeof(why),
-			"%s: drain deadline reached while no dataplane was attached: flows %s",
-			of_binds, what);
+	} else if (left == WEIR_FLOWS_UNKNOWN) {
+		snprintf(why, sizeof(why), "%s: drain deadline reached %s: flows %s", of_binds,
+			unknown_text(of->tables), what);
 	} else {
 		snprintf(why, sizeof(why),
 			"%s: drain deadline reached: %s open flows %s; the whole service has "
 			"%" PRIu64 " open flow%s",
-			of_binds, binds->count == 1 ? "its" : "their", what, open_flows,
-			open_flows == 1 ? "" : "s");
+			of_binds, binds->count == 1 ? "its" : "their", what, left,
+			left == 1 ? "" : "s");
 	}
 	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
 		&fields, "service %s: %s", name, why);
@@ -209,12 +218,12 @@ static void note_binds_end(const struct weir_drains_of *of, uint16_t id, const s
 // Logs the end of the drain of a service. what: the kind of the drained object, e.g. "removed
 // service".
 static void note_service_end(const struct weir_drains_of *of, uint16_t id, const char *what,
-	enum weir_drain_phase phase, uint64_t open_flows, const char *dropped) {
+	enum weir_drain_phase phase, uint64_t left, const char *dropped) {
 	const char *name = weir_tables_service_name(of->tables, id);
 	const struct weir_log_fields fields = {
 		.service = name, .state = weir_drain_phase_name((uint8_t)phase)};
 	char text[WEIR_STATES_WHY_BYTES];
-	const char *why = end_text(of->tables, phase, open_flows, dropped, text);
+	const char *why = end_text(of->tables, phase, left, dropped, text);
 
 	weir_log_event(of->log, phase == WEIR_DRAIN_DRAINED ? WEIR_LOG_INFO : WEIR_LOG_WARN,
 		&fields, "%s %s: %s", what, name, why);
@@ -237,14 +246,14 @@ static bool find_drained(const struct weir_tables *tables, uint16_t id, struct b
 	return config != NULL && ret->count < weir_tables_select_binds(tables, id, NULL);
 }
 
-static void note_drain_end(const struct weir_drains_of *of, uint16_t id,
-	enum weir_drain_phase phase, uint64_t open_flows) {
+static void note_drain_end(
+	const struct weir_drains_of *of, uint16_t id, enum weir_drain_phase phase, uint64_t left) {
 	struct binds binds;
 
 	if (find_drained(of->tables, id, &binds)) {
-		note_binds_end(of, id, &binds, phase, open_flows, "dropped");
+		note_binds_end(of, id, &binds, phase, left, "dropped");
 	} else {
-		note_service_end(of, id, "VIPs of service", phase, open_flows, "dropped");
+		note_service_end(of, id, "VIPs of service", phase, left, "dropped");
 	}
 }
 
@@ -257,6 +266,7 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	const char *name = weir_tables_service_name(tables, id);
 	struct weir_service_state state;
 	enum weir_drain_phase phase;
+	uint64_t left;
 	int r;
 
 	if (weir_tables_service(tables, id, &state) < 0) {
@@ -267,9 +277,10 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 	if (phase == WEIR_DRAIN_DRAINING) {
 		return false;
 	}
-	r = weir_tables_end_bind_drain(tables, id, phase, left_at_end(tables, open_flows));
+	left = phase == WEIR_DRAIN_DRAINED ? 0 : weir_drains_left(tables, open_flows);
+	r = weir_tables_end_bind_drain(tables, id, phase, left);
 	if (r >= 0) {
-		note_drain_end(of, id, (enum weir_drain_phase)r, open_flows);
+		note_drain_end(of, id, (enum weir_drain_phase)r, left);
 	}
 	return r >= 0;
 }
@@ -279,14 +290,14 @@ static bool advance_service(const struct weir_drains_of *of, uint16_t id, uint64
 // Logs the end of a removal. The service table still contains the removed binds until the next
 // publication.
 static void note_removal_end(const struct weir_drains_of *of, uint16_t id,
-	const struct weir_service_state *state, enum weir_drain_phase phase, uint64_t open_flows) {
+	const struct weir_service_state *state, enum weir_drain_phase phase, uint64_t left) {
 	struct binds binds = {.what = "removed bind", .count = state->removed_binds};
 
 	if (state->leaving) {
-		note_service_end(of, id, "removed service", phase, open_flows, "reset");
+		note_service_end(of, id, "removed service", phase, left, "reset");
 	} else {
 		binds.named = weir_tables_first_removed(of->tables, id, binds.first);
-		note_binds_end(of, id, &binds, phase, open_flows, "reset");
+		note_binds_end(of, id, &binds, phase, left, "reset");
 	}
 }
 
@@ -309,7 +320,8 @@ static bool advance_removal(const struct weir_drains_of *of, uint16_t id, uint64
 	}
 	r = weir_tables_end_removal(of->tables, id, drained);
 	if (r >= 0 && drains) {
-		note_removal_end(of, id, &state, (enum weir_drain_phase)r, open_flows);
+		note_removal_end(of, id, &state, (enum weir_drain_phase)r,
+			weir_drains_left(of->tables, open_flows));
 	}
 	return r >= 0;
 }

@@ -54,6 +54,12 @@ struct weir_drains_of { // what a tick uses
 #define WEIR_DRAINS_LINES 16384u // cache lines of counters; reading them takes about 2 ms
 bool weir_drains_tick(struct weir_drains *drains, const struct weir_drains_of *of, uint64_t now_ns);
 
+// Returns the number of open flows that a drain leaves at its deadline. open_flows: their sum now.
+// Returns WEIR_FLOWS_UNKNOWN without a dataplane, during the recount after its restart, and for the
+// sum 0: a sum of 0 that counts all flows (weir_tables_counts_drains) ends the drain before the
+// deadline does.
+uint64_t weir_drains_left(const struct weir_tables *tables, uint64_t open_flows);
+
 // Returns what happens to a service's flows at the deadline of its drain: KEEP if the service has
 // no configuration.
 enum weir_config_at_deadline weir_drains_at_deadline(

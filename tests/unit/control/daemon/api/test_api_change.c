@@ -134,40 +134,6 @@ TEST(ready_also_ends_the_drain_of_a_former_address) {
 	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
 }
 
-// Returns whether w-2 is draining and its drain waits for `what`.
-static bool waits_for(struct web *web, const char *what, bool recounted) {
-	json_t *holder = NULL;
-	const json_t *drain =
-		json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "drain");
-	const json_t *recount = json_object_get(drain, "recount_ms");
-	const char *waits = json_string_value(json_object_get(drain, "waits_for"));
-	json_int_t ms = json_integer_value(recount);
-	bool is = waits != NULL && strcmp(waits, what) == 0 &&
-		  (recounted ? ms > 0 && ms <= WEIR_TABLES_RECOUNT_MS : json_is_null(recount));
-
-	json_decref(holder);
-	return is;
-}
-
-// After its start, a dataplane has not counted the flows yet. The drain must not end because the
-// count is 0.
-TEST(drain_waits_for_the_dataplane_and_its_recount) {
-	struct web *web = *state;
-	uint64_t *open = &weir_segment_backend_counters(
-		lab_dataplane_segment(web->dataplane), 0, id_of(web, "w-2"))
-				  ->open_flows;
-
-	__atomic_store_n(open, *open + 1, __ATOMIC_RELAXED);
-	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
-	assert_true(waits_for(web, "flows", false));
-	lab_dataplane_stop(web->dataplane);
-	LAB_UNTIL(waits_for(web, "dataplane", false));
-	web->dataplane = lab_dataplane_start(&web->lab, 2);
-	LAB_UNTIL(lab_attached(&web->lab));
-	assert_true(waits_for(web, "recount", true));
-	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
-}
-
 TEST(maintenance_takes_no_new_flows) {
 	struct web *web = *state;
 	uint16_t id = id_of(web, "w-2");
@@ -278,4 +244,55 @@ TEST(many_changes_at_once_are_all_published) {
 	json_decref(holder);
 	json_decref(lab_result(
 		&web->lab, JSON({"command": "weight.set", "backend": "w-2", "weight": null})));
+}
+
+// Returns whether w-2 is draining and its drain waits for `what`.
+static bool waits_for(struct web *web, const char *what, bool recounted) {
+	json_t *holder = NULL;
+	const json_t *drain =
+		json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "drain");
+	const json_t *recount = json_object_get(drain, "recount_ms");
+	const char *waits = json_string_value(json_object_get(drain, "waits_for"));
+	json_int_t ms = json_integer_value(recount);
+	bool is = waits != NULL && strcmp(waits, what) == 0 &&
+		  (recounted ? ms > 0 && ms <= WEIR_TABLES_RECOUNT_MS : json_is_null(recount));
+
+	json_decref(holder);
+	return is;
+}
+
+// After its start, a dataplane has not counted the flows yet. The drain must not end because the
+// count is 0. This test is the last one: the recount lasts for a minute.
+TEST(drain_waits_for_the_dataplane_and_its_recount) {
+	struct web *web = *state;
+	uint64_t *open = &weir_segment_backend_counters(
+		lab_dataplane_segment(web->dataplane), 0, id_of(web, "w-2"))
+				  ->open_flows;
+
+	json_t *holder = NULL, *result;
+	const json_t *drain;
+
+	__atomic_store_n(open, *open + 1, __ATOMIC_RELAXED);
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.drain", "backend": "w-2"})));
+	assert_true(waits_for(web, "flows", false));
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(waits_for(web, "dataplane", false));
+	web->dataplane = lab_dataplane_start(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	assert_true(waits_for(web, "recount", true));
+	assert_warning(web,
+		JSON({"command": "backend.drain", "backend": "w-2", "interval_ms": 1}),
+			"weir-dataplane was restarted less than a minute ago: connections to "
+			"web/w-2 "
+			"that have sent no packet since then move to other backends, which reset "
+			"them, unless it gets new flows again before their next packet");
+	LAB_UNTIL(strcmp(drain_state(web, &holder), "kept") == 0);
+	drain = json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "drain");
+	assert_true(json_is_null(json_object_get(drain, "kept_flows")));
+	json_decref(holder);
+	result = lab_result(&web->lab, JSON({"command": "config.waiting"}));
+	assert_true(json_integer_value(
+			    json_object_get(json_object_get(result, "restart"), "recount_ms")) > 0);
+	json_decref(result);
+	json_decref(lab_result(&web->lab, JSON({"command": "backend.ready", "backend": "w-2"})));
 }

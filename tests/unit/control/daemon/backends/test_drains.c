@@ -149,6 +149,18 @@ TEST(drain_is_not_over_before_a_slow_worker_has_adopted_it) {
 	assert_int_equal(service.drain, WEIR_DRAIN_DRAINED);
 }
 
+TEST(flows_at_the_deadline_are_unknown_before_a_slow_worker_has_adopted_the_drain) {
+	struct own *own = *state;
+
+	lab_quiescent(&own->lab);
+	assert_int_equal(weir_drains_begin(&own->drains, own->lab.tables, &own->id, 1, NOW), 0);
+	lab_publish(&own->lab);
+	assert_true(tick(own, NOW));
+	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	assert_true(lab_state(&own->lab, own->id).drain_left == WEIR_FLOWS_UNKNOWN);
+	assert_event(own, "b0", "drain deadline reached before all flows were counted: flows kept");
+}
+
 // While a bucket of flows moves, neither worker may count its flows.
 TEST(drain_is_not_over_while_a_bucket_moves) {
 	struct own *own = *state;
@@ -341,13 +353,18 @@ TEST(drain_continues_after_a_restart_of_the_dataplane) {
 	lab_quiescent(&own->lab);
 	assert_false(tick(own, NOW + 9 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINING);
+	set_open(own, 0, 1); // more flows may be open
 	assert_true(tick(own, NOW + 20 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_KEPT);
+	assert_true(lab_state(&own->lab, own->id).drain_left == WEIR_FLOWS_UNKNOWN);
+	assert_event(own, "b0", "drain deadline reached before all flows were counted: flows kept");
+	set_open(own, 0, 0);
 	begin(own, 0);
 	assert_false(tick(own, NOW + 21 * SECOND));
 	weir_tables_clock(own->lab.tables, WEIR_TABLES_RECOUNT_MS);
 	assert_true(tick(own, NOW + 22 * SECOND));
 	assert_int_equal(phase(own), WEIR_DRAIN_DRAINED);
+	assert_int_equal(lab_state(&own->lab, own->id).drain_left, 0);
 	weir_segment_free(before_control);
 	weir_segment_free(before);
 }
