@@ -4,6 +4,7 @@ import collections
 import contextlib
 import copy
 import os
+import time
 
 import clients
 from agents import Agents
@@ -110,3 +111,38 @@ def least_loaded_counts_flows_of_another_instance(lab):
 def power_of_two_counts_flows_of_another_instance(lab):
     """With two instances of four workers, power-of-two avoids a backend while the other instance loads it"""
     flows_of_the_other_instance_count(lab, "power-of-two")
+
+
+def burst(lab, count, opened):
+    """Open `count` connections faster than four backends with service times of 0.3 s end them. Returns
+    {backend: number of these connections}, and ends them."""
+    given = serve(lab, count, opened)
+    time.sleep(0.3)
+    while opened:
+        opened.pop().close()
+    return given
+
+
+@scenario(start=False, services=[counted("fair-share")], workers=FOUR_WORKERS)
+def fair_share_counts_requests_of_another_instance(lab):
+    """With two instances of four workers, fair-share sends fewer flows to a backend while the other instance loads it"""
+    with two_instances(lab, "fair-share") as other, contextlib.ExitStack() as stack:
+        own, others = [], []
+        stack.callback(lambda: [line.close() for line in own + others])
+
+        def known():
+            burst(lab, OWN, own)
+            return all(row["service_time_ms"] for row in lab.api("service.show", service="lines")[0]["shares"])
+        wait_for("service times", known, 20)
+        assert burst(lab, OWN, own)["web-1"] >= OWN / 8
+        assert serve(other, OTHERS, others) == {"web-1": OTHERS}
+        serve(lab, OWN, own)
+        wait_for("a report of the other flows", lambda: reported(lab, "web-1") >= OTHERS, 10)
+        while own:
+            own.pop().close()
+        # without reports web-1 would get a quarter
+        wait_for("few flows to web-1", lambda: burst(lab, OWN, own)["web-1"] <= OWN / 8, 10)
+        while others:
+            others.pop().close()
+        wait_for("a report without the ended flows", lambda: reported(lab, "web-1") < OTHERS / 2, 10)
+        wait_for("web-1 to get its share", lambda: burst(lab, OWN, own)["web-1"] >= OWN / 8, 10)
