@@ -100,8 +100,9 @@ struct weir_daemon {
 	// Time of the last accepted reload, or start of this process, in milliseconds since 1970.
 	uint64_t reloaded_ms;
 	bool reload_refused; // the last reload, or the file at the start, was refused
-	// Why the file of weir_reload_file is not in use, although it was valid when it was read
-	// last: it did not fit the running dataplane. "" = there is no such reason.
+	// Why the file of weir_reload_file is not in use: it did not fit the running dataplane, or,
+	// if none was attached, the last one; or it has had errors since. "" = there is no such
+	// reason.
 	char file_why[WEIR_DAEMON_REASON_BYTES + 256];
 	uint64_t reload_epoch; // epoch of the last call of weir_daemon_reload_once that reloaded
 	bool applied; // the configuration in use was applied to the attached dataplane

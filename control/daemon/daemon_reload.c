@@ -31,19 +31,37 @@ static bool may_apply_later(int error) {
 	return error == -EBUSY || error == -ENOMEM;
 }
 
+// Returns the limits of the dataplane: of the running one, or of the last one if none is attached.
+static struct weir_config_segment limits_of(
+	const struct weir_daemon *daemon, const struct weir_reload_plan *plan) {
+	const struct weir_segment *segment = daemon->segment;
+
+	return segment == NULL ? plan->config->segment
+			       : (struct weir_config_segment){.max_services = segment->max_services,
+					 .max_backends = segment->max_backends,
+					 .heap_bytes = segment->heap_bytes};
+}
+
+// Returns whether a configuration that does not fit needs more ids; false = more memory.
+static bool lacks_ids(const struct weir_daemon *daemon, const struct weir_config *config) {
+	char why[WEIR_DAEMON_REASON_BYTES];
+
+	return weir_tables_check_ids(daemon->tables, config, why, sizeof(why)) == -ENOSPC;
+}
+
 // Adds to the end of why, which says that the configuration of a plan does not fit, whether a
 // restart of weir-dataplane helps: its file, from which weir-dataplane starts too, has larger
-// limits.
+// limits. ids: the configuration needs more ids; false = more memory.
 static void add_remedy(const struct weir_daemon *daemon, const struct weir_reload_plan *plan,
-	char *why, size_t why_bytes) {
+	bool ids, char *why, size_t why_bytes) {
 	const struct weir_config *file = plan->as_read != NULL ? plan->as_read : plan->config;
-	const struct weir_segment *segment = daemon->segment;
+	const struct weir_config_segment limits = limits_of(daemon, plan);
 	const size_t used = strlen(why);
 
-	if (segment != NULL && strcmp(plan->file, weir_reload_file(daemon->reload)) == 0 &&
-		(file->segment.max_services > segment->max_services ||
-			file->segment.max_backends > segment->max_backends ||
-			file->segment.heap_bytes > segment->heap_bytes)) {
+	if (strcmp(plan->file, weir_reload_file(daemon->reload)) == 0 &&
+		(ids ? file->segment.max_services > limits.max_services ||
+					file->segment.max_backends > limits.max_backends
+		     : file->segment.heap_bytes > limits.heap_bytes)) {
 		snprintf(why + used, why_bytes - used,
 			"; the file has larger limits: restart weir-dataplane, then weir-control "
 			"reloads the file");
@@ -53,19 +71,33 @@ static void add_remedy(const struct weir_daemon *daemon, const struct weir_reloa
 // Stores that the file is not in use, and why.
 static void note_unfit(struct weir_daemon *daemon, const char *file, const char *why) {
 	snprintf(daemon->file_why, sizeof(daemon->file_why),
-		"%s does not fit the running weir-dataplane: %s; the previous configuration is in "
-		"use",
-		file, why);
+		"%s does not fit %s: %s; the previous configuration is in use", file,
+		daemon->segment != NULL ? "the running weir-dataplane" : "the last weir-dataplane",
+		why);
 }
 
 // Called when a reload was refused for lack of ids or memory. Adds to `reason` whether a restart of
 // weir-dataplane helps. weir-control then reloads the file when a dataplane is started.
 static void note_too_large(struct weir_daemon *daemon, const struct weir_reload_plan *plan,
 	char *reason, size_t reason_bytes) {
-	add_remedy(daemon, plan, reason, reason_bytes);
+	add_remedy(daemon, plan, lacks_ids(daemon, plan->config), reason, reason_bytes);
 	if (strcmp(plan->file, weir_reload_file(daemon->reload)) == 0) {
 		note_unfit(daemon, plan->file, reason);
-		daemon->reload_epoch = daemon->epoch;
+		if (daemon->segment !=
+			NULL) { // otherwise the epoch is that of an earlier dataplane
+			daemon->reload_epoch = daemon->epoch;
+		}
+	}
+}
+
+// Called when a reload was refused because of the file, with the reason. A file that did not fit
+// has other faults now.
+static void note_faulty(
+	struct weir_daemon *daemon, const struct weir_reload_plan *plan, const char *reason) {
+	if (daemon->file_why[0] != '\0' && plan->file != NULL &&
+		strcmp(plan->file, weir_reload_file(daemon->reload)) == 0) {
+		snprintf(daemon->file_why, sizeof(daemon->file_why),
+			"%s; the previous configuration is in use", reason);
 	}
 }
 
@@ -77,7 +109,7 @@ void weir_daemon_warn_too_large(struct weir_daemon *daemon, struct weir_reload_p
 					      sizeof(reason)) != -ENOSPC) {
 		return;
 	}
-	add_remedy(daemon, plan, reason, sizeof(reason));
+	add_remedy(daemon, plan, true, reason, sizeof(reason));
 	snprintf(warning.reason, sizeof(warning.reason), "a reload of this file is refused: %s",
 		reason);
 	(void)weir_config_add_warning(&plan->errors, &warning);
@@ -101,8 +133,11 @@ static int plan_and_apply(struct weir_daemon *daemon, const char *file,
 	why[0] = '\0';
 	if (r < 0) {
 		log_errors(daemon->log, plan->file != NULL ? plan->file : "?", &plan->errors);
-		snprintf(why, why_bytes, "%s; nothing was changed",
-			weir_reload_explain(plan, r, daemon->user, reason, sizeof(reason)));
+		weir_reload_explain(plan, r, daemon->user, reason, sizeof(reason));
+		if (r != -ENOMEM) {
+			note_faulty(daemon, plan, reason);
+		}
+		snprintf(why, why_bytes, "%s; nothing was changed", reason);
 		return r;
 	}
 	r = weir_daemon_apply(daemon, plan->config, reason, sizeof(reason));
@@ -178,6 +213,7 @@ static int apply_stored(struct weir_daemon *daemon, const char *why) {
 	const char *file = weir_reload_file_in_use(daemon->reload);
 	struct weir_reload_plan plan;
 	char reason[WEIR_DAEMON_REASON_BYTES] = "", unfit[WEIR_DAEMON_REASON_BYTES];
+	const bool ids = lacks_ids(daemon, weir_reload_config(daemon->reload));
 	int r = weir_reload_plan_stored(daemon->reload, daemon->run_dir, &plan);
 
 	if (r == 0) {
@@ -185,7 +221,7 @@ static int apply_stored(struct weir_daemon *daemon, const char *why) {
 	}
 	if (r == 0) {
 		snprintf(unfit, sizeof(unfit), "%s", why);
-		add_remedy(daemon, &plan, unfit, sizeof(unfit));
+		add_remedy(daemon, &plan, ids, unfit, sizeof(unfit));
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"%s does not fit the running weir-dataplane: %s; the configuration that "
 			"was in use before weir-control was started stays in use",

@@ -284,15 +284,23 @@ static void expect_limits(const struct weir_tables *tables, struct weir_state *s
 	}
 }
 
+// Returns whether entries can wait for ids, because ids of an earlier process may still be in use.
+static bool may_wait(const struct weir_tables *tables, const struct weir_config *config) {
+	return tables->config == NULL || tables->config == config;
+}
+
 int weir_tables_check_ids(const struct weir_tables *tables, const struct weir_config *config,
 	char *why, size_t why_bytes) {
 	struct weir_state *state;
-	int r = tables->segment != NULL ? weir_state_clone(tables->state, &state) : 0;
+	int r = weir_state_clone(tables->state, &state);
 
-	if (r < 0 || tables->segment == NULL) {
+	if (r < 0) {
 		return r;
 	}
-	r = weir_state_apply(state, config, false, why, why_bytes);
+	if (tables->segment == NULL) {
+		expect_limits(tables, state, config);
+	}
+	r = weir_state_apply(state, config, may_wait(tables, config), why, why_bytes);
 	weir_state_free(state);
 	return r;
 }
@@ -300,8 +308,7 @@ int weir_tables_check_ids(const struct weir_tables *tables, const struct weir_co
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes) {
 	const struct weir_config *previous = tables->config;
-	// Entries can wait for free ids, because ids of an earlier process may still be in use.
-	bool wait = previous == NULL || previous == config;
+	const bool wait = may_wait(tables, config);
 	struct weir_state *state;
 	int r = weir_state_clone(tables->state, &state);
 

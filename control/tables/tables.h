@@ -126,9 +126,9 @@ int weir_tables_rebind(struct weir_tables *tables, struct weir_segment *segment)
 #define WEIR_TABLES_WAIT_MS 500u
 int weir_tables_apply(
 	struct weir_tables *tables, const struct weir_config *config, char *why, size_t why_bytes);
-// Returns whether weir_tables_apply would find ids for all services and backends of another
-// configuration: 0; -ENOSPC with one line in why; or -ENOMEM. 0 if no segment is bound: a
-// configuration is valid only if it fits the limits in it, which the next segment has.
+// Returns whether weir_tables_apply would find ids for all services and backends of a
+// configuration, or could wait for them: 0; -ENOSPC with one line in why; or -ENOMEM. If no segment
+// is bound, the limits are those in the configuration, as for weir_tables_apply.
 int weir_tables_check_ids(const struct weir_tables *tables, const struct weir_config *config,
 	char *why, size_t why_bytes);
 

@@ -94,6 +94,8 @@ struct lab_dataplane *lab_dataplane_start(const struct lab *lab, uint32_t worker
 struct lab_dataplane *lab_dataplane_start_big(const struct lab *lab, uint32_t workers);
 // with a segment of 256 kB
 struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t workers);
+// with a segment of 1 MB, the minimum of segment.heap_bytes
+struct lab_dataplane *lab_dataplane_start_tight(const struct lab *lab, uint32_t workers);
 // A dataplane that has flows in buckets. At first bucket i belongs to worker i % workers.
 struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers);
 void lab_dataplane_stop(

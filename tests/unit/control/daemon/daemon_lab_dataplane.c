@@ -388,6 +388,10 @@ struct lab_dataplane *lab_dataplane_start_small(const struct lab *lab, uint32_t 
 	return start(lab, workers, 1024, 256u << 10, WEIR_BUCKETING_UNKNOWN);
 }
 
+struct lab_dataplane *lab_dataplane_start_tight(const struct lab *lab, uint32_t workers) {
+	return start(lab, workers, 1024, 1u << 20, WEIR_BUCKETING_UNKNOWN);
+}
+
 struct lab_dataplane *lab_dataplane_start_bucketed(const struct lab *lab, uint32_t workers) {
 	return start(lab, workers, 1024, 64u << 20, WEIR_BUCKETING_YES);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "config_running.h"
+#include "dataplane_link.h"
 #include "segment.h"
 
 #define TOO_LARGE \
@@ -18,6 +19,10 @@
 	"{\"name\": \"other\", \"binds\": [{\"address\": \"198.51.100.11\", " \
 	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 251, \"backends\": [" \
 	"{\"name\": \"o-1\", \"address\": \"10.0.1.21\"}]}"
+#define THIRD \
+	"{\"name\": \"third\", \"binds\": [{\"address\": \"198.51.100.12\", " \
+	"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 251, \"backends\": [" \
+	"{\"name\": \"t-1\", \"address\": \"10.0.1.31\"}]}"
 // the settings of lab_dataplane_start_small
 #define LIMITS \
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", " \
@@ -239,6 +244,17 @@ TEST(reason_names_the_other_file_that_was_reloaded) {
 	unlink(other);
 }
 
+// Writes a configuration with these limits.
+static void write_limited(
+	const struct web *web, int max_backends, uint64_t heap_bytes, const char *services) {
+	lab_write(web->lab.config,
+		"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", "
+		"\"gateway_mac\": \"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], "
+		"\"workers\": {\"cores\": [0, 1]}, \"segment\": {\"max_services\": 64, "
+		"\"max_backends\": %d, \"heap_bytes\": %llu}, \"services\": [%s]}",
+		max_backends, (unsigned long long)heap_bytes, services);
+}
+
 static uint32_t count_backends(struct web *web) {
 	json_t *rows = lab_result(&web->lab, JSON({"command": "backend.show"}));
 	uint32_t count = (uint32_t)json_array_size(rows);
@@ -380,4 +396,112 @@ TEST(reason_names_the_settings_if_a_dataplane_has_fewer_ids) {
 	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok");
 	LAB_UNTIL(lab_attached(&web->lab));
 	LAB_UNTIL(takes_flows(web, 0));
+}
+
+// A dataplane is started with fewer ids than the configuration in use and the file need, and has
+// stored its limits. The file is read once, not at each attempt to attach.
+TEST(file_that_does_not_fit_is_read_once_for_a_dataplane) {
+	struct web *web = *state;
+	char *limits = weir_config_running_text(LIMITS, strlen(LIMITS));
+	uint64_t since;
+
+	assert_non_null(limits);
+	use_backends(web, 1025, 1);
+	write_backends(web, 1025, 2);
+	lab_dataplane_stop(web->dataplane);
+	assert_int_equal(kill(web->lab.control, SIGSTOP), 0);
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	assert_int_equal(
+		weir_config_running_write(web->lab.run_dir,
+			lab_dataplane_segment(web->dataplane)->epoch, (uid_t)-1, (gid_t)-1, limits),
+		0);
+	assert_int_equal(kill(web->lab.control, SIGCONT), 0);
+	LAB_UNTIL(times_logged(web, "its segment.max_services or segment.max_backends is too small "
+				    "for the configuration") == 1);
+	since = lab_now_ms();
+	LAB_UNTIL(lab_now_ms() - since > 2 * WEIR_LINK_REFUSED_RETRY_MS);
+	assert_int_equal(times_logged(web, "reload refused"), 1);
+	weir_config_running_remove(web->lab.run_dir);
+	free(limits);
+}
+
+// A reload is refused while no dataplane runs, because the last one had fewer ids than the file
+// allows. "config diff" warns of this, and the file is in use after the start of a dataplane.
+TEST(file_with_larger_limits_is_read_again_when_a_dataplane_starts) {
+	struct web *web = *state;
+	char *text;
+	json_t *answer;
+
+	lab_kill(&web->lab);
+	write_limited(web, 3, 1 << 20, TWO);
+	lab_start(&web->lab);
+	LAB_UNTIL(lab_attached(&web->lab));
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	write_limited(web, 1024, 1 << 20, TWO ", " OTHER ", " THIRD);
+	answer = lab_result(&web->lab, JSON({"command": "config.diff"}));
+	text = json_dumps(json_object_get(answer, "warnings"), 0);
+	assert_non_null(strstr(text, "a reload of this file is refused: "));
+	assert_non_null(strstr(text, "then weir-control reloads the file"));
+	free(text);
+	json_decref(answer);
+	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
+	assert_non_null(strstr(json_string_value(json_object_get(answer, "error")),
+		"the file has larger limits: restart weir-dataplane, then weir-control reloads the "
+		"file"));
+	json_decref(answer);
+	assert_true(status_has(web, " does not fit the last weir-dataplane: "));
+	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab) && count_backends(web) == 4);
+	assert_false(status_has(web, "the previous configuration is in use"));
+}
+
+// A file that did not fit has an error after an edit. The reason is the error, and the file is in
+// use, corrected, after a restart of the dataplane.
+TEST(reason_is_the_error_in_a_file_that_did_not_fit) {
+	struct web *web = *state;
+
+	write_backends(web, 1025, 1);
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "refused");
+	assert_true(status_has(web, "no free backend id"));
+	lab_write(web->lab.config, "{");
+	assert_string_equal(lab_code(&web->lab, JSON({"command": "config.reload"})), "refused");
+	assert_false(status_has(web, "no free backend id"));
+	assert_true(
+		status_has(web, " has 1 error, in line 1; the previous configuration is in use"));
+	write_backends(web, 1025, 1);
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	web->dataplane = lab_dataplane_start_big(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab) && count_backends(web) == 1025);
+	assert_false(status_has(web, "the previous configuration is in use"));
+}
+
+// The tables are too large for the heap, and the file raises another limit: a restart of the
+// dataplane, which breaks connections, would not help.
+TEST(restart_is_no_remedy_if_the_limit_that_was_reached_stays) {
+	static const char huge[] =
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": "
+		"\"tcp\", \"port\": 80}], \"table_size\": 1048573, \"backends\": [{\"name\": "
+		"\"w-1\", \"address\": \"10.0.1.11\"}]}";
+	struct web *web = *state;
+	json_t *answer;
+	const char *why;
+
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	web->dataplane = lab_dataplane_start_tight(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	write_limited(web, 2048, 1 << 20, huge);
+	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
+	why = json_string_value(json_object_get(answer, "error"));
+	assert_non_null(strstr(why, "the tables are larger than segment.heap_bytes"));
+	assert_null(strstr(why, "restart"));
+	json_decref(answer);
+	write_limited(web, 1024, 4 << 20, huge);
+	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
+	why = json_string_value(json_object_get(answer, "error"));
+	assert_non_null(strstr(why, "the tables are larger than segment.heap_bytes"));
+	assert_non_null(strstr(why, "restart weir-dataplane, then weir-control reloads the file"));
+	json_decref(answer);
 }
