@@ -162,7 +162,7 @@ static int shown_width(const char *text) {
 void weir_findings_print(const struct weir_findings *findings, FILE *out) {
 	uint32_t counts[WEIR_FINDING_LEVEL_COUNT] = {0};
 	int check = (int)strlen("CHECK"), subject = (int)strlen("SUBJECT");
-	char text[640], other[640];
+	char text[704], other[704];
 
 	for (uint32_t i = 0; i < findings->count; i++) {
 		const struct weir_finding *finding = &findings->list[i];
@@ -194,7 +194,7 @@ void weir_findings_print(const struct weir_findings *findings, FILE *out) {
 // If the text is not UTF-8, json_string fails; the text is then escaped, as for a terminal.
 static json_t *json_text(const char *text) {
 	json_t *json = json_string(text);
-	char shown[640];
+	char shown[704];
 
 	return json != NULL ? json : json_string(weir_terminal_text(text, shown, sizeof(shown)));
 }

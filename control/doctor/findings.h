@@ -35,7 +35,7 @@ struct weir_finding {
 	enum weir_finding_level level;
 	const char *check; // name of the check, borrowed
 	char subject[WEIR_SUBJECT_BYTES]; // the object that was checked
-	char found[448];
+	char found[640];
 	char cure[352]; // a shell command; "" = none
 };
 
