@@ -8,6 +8,7 @@
 #include "daemon_private.h"
 
 #define RETRY_NS 1000000000ull // time until a retry after memory was exhausted
+#define THEN_RELOADS "weir-control reloads the file" // because weir_daemon.file_why is set
 
 void weir_daemon_store(struct weir_daemon *daemon) {
 	const bool failed_before = daemon->store_failed;
@@ -51,9 +52,10 @@ static bool lacks_ids(const struct weir_daemon *daemon, const struct weir_config
 
 // Adds to the end of why, which says that the configuration of a plan does not fit, whether a
 // restart of weir-dataplane helps: its file, from which weir-dataplane starts too, has larger
-// limits. ids: the configuration needs more ids; false = more memory.
+// limits. ids: the configuration needs more ids; false = more memory. then: what follows the
+// restart.
 static void add_remedy(const struct weir_daemon *daemon, const struct weir_reload_plan *plan,
-	bool ids, char *why, size_t why_bytes) {
+	bool ids, const char *then, char *why, size_t why_bytes) {
 	const struct weir_config *file = plan->as_read != NULL ? plan->as_read : plan->config;
 	const struct weir_config_segment limits = limits_of(daemon, plan);
 	const size_t used = strlen(why);
@@ -63,8 +65,7 @@ static void add_remedy(const struct weir_daemon *daemon, const struct weir_reloa
 					file->segment.max_backends > limits.max_backends
 		     : file->segment.heap_bytes > limits.heap_bytes)) {
 		snprintf(why + used, why_bytes - used,
-			"; the file has larger limits: restart weir-dataplane, then weir-control "
-			"reloads the file");
+			"; the file has larger limits: restart weir-dataplane, then %s", then);
 	}
 }
 
@@ -80,11 +81,12 @@ static void note_unfit(struct weir_daemon *daemon, const char *file, const char 
 // weir-dataplane helps. weir-control then reloads the file when a dataplane is started.
 static void note_too_large(struct weir_daemon *daemon, const struct weir_reload_plan *plan,
 	char *reason, size_t reason_bytes) {
-	add_remedy(daemon, plan, lacks_ids(daemon, plan->config), reason, reason_bytes);
+	add_remedy(
+		daemon, plan, lacks_ids(daemon, plan->config), THEN_RELOADS, reason, reason_bytes);
 	if (strcmp(plan->file, weir_reload_file(daemon->reload)) == 0) {
 		note_unfit(daemon, plan->file, reason);
-		if (daemon->segment !=
-			NULL) { // otherwise the epoch is that of an earlier dataplane
+		// without a segment, the epoch is that of an earlier dataplane
+		if (daemon->segment != NULL) {
 			daemon->reload_epoch = daemon->epoch;
 		}
 	}
@@ -109,7 +111,7 @@ void weir_daemon_warn_too_large(struct weir_daemon *daemon, struct weir_reload_p
 					      sizeof(reason)) != -ENOSPC) {
 		return;
 	}
-	add_remedy(daemon, plan, true, reason, sizeof(reason));
+	add_remedy(daemon, plan, true, "reload the file", reason, sizeof(reason));
 	snprintf(warning.reason, sizeof(warning.reason), "a reload of this file is refused: %s",
 		reason);
 	(void)weir_config_add_warning(&plan->errors, &warning);
@@ -221,7 +223,7 @@ static int apply_stored(struct weir_daemon *daemon, const char *why) {
 	}
 	if (r == 0) {
 		snprintf(unfit, sizeof(unfit), "%s", why);
-		add_remedy(daemon, &plan, ids, unfit, sizeof(unfit));
+		add_remedy(daemon, &plan, ids, THEN_RELOADS, unfit, sizeof(unfit));
 		weir_log_write(daemon->log, WEIR_LOG_ERROR,
 			"%s does not fit the running weir-dataplane: %s; the configuration that "
 			"was in use before weir-control was started stays in use",

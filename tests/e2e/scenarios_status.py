@@ -250,9 +250,11 @@ def file_with_larger_limits_is_used_after_a_restart(lab):
     """A file that needs more ids than the dataplane has is not used until the dataplane restarts; every command says so"""
     lab.extra = {"segment": {"max_backends": 16}}
     lab.write_config([web({"web-1": 100, "web-2": 100, "web-3": 100})])
-    remedy = "the file has larger limits: restart weir-dataplane, then weir-control reloads the file"
+    remedy = "the file has larger limits: restart weir-dataplane, then "
     status, output, errors = lab.weirctl("config", "diff")
-    assert "warning: segment: a reload of this file is refused: " in errors and remedy in errors, errors
+    assert "warning: segment: a reload of this file is refused: " in errors, errors
+    assert remedy + "reload the file\n" in errors, errors
+    remedy += "weir-control reloads the file"
     status, output, errors = lab.weirctl("config", "reload", check=False)
     assert status == 1 and remedy in errors, errors
     status, output, _ = lab.weirctl("status", check=False)

@@ -335,6 +335,27 @@ TEST(refused_file_is_read_again_for_a_dataplane_with_more_ids) {
 	assert_false(status_has(web, "the previous configuration is in use"));
 }
 
+// Without a reload that was refused, weir-control does not read the file again. "config diff" says
+// that it is to be reloaded.
+TEST(file_that_was_only_compared_is_not_read_again) {
+	struct web *web = *state;
+	json_t *answer;
+	char *text;
+
+	write_backends(web, 1025, 1);
+	answer = lab_result(&web->lab, JSON({"command": "config.diff"}));
+	text = json_dumps(json_object_get(answer, "warnings"), 0);
+	assert_non_null(strstr(text, "restart weir-dataplane, then reload the file\""));
+	free(text);
+	json_decref(answer);
+	lab_dataplane_stop(web->dataplane);
+	LAB_UNTIL(!lab_attached(&web->lab));
+	web->dataplane = lab_dataplane_start_big(&web->lab, 2);
+	LAB_UNTIL(lab_attached(&web->lab));
+	LAB_UNTIL(takes_flows(web, 0));
+	assert_int_equal(count_backends(web), 2);
+}
+
 // A refused file other than that of the start of weir-control is not read again.
 TEST(other_refused_file_is_not_read_again) {
 	struct web *web = *state;
@@ -442,7 +463,7 @@ TEST(file_with_larger_limits_is_read_again_when_a_dataplane_starts) {
 	answer = lab_result(&web->lab, JSON({"command": "config.diff"}));
 	text = json_dumps(json_object_get(answer, "warnings"), 0);
 	assert_non_null(strstr(text, "a reload of this file is refused: "));
-	assert_non_null(strstr(text, "then weir-control reloads the file"));
+	assert_non_null(strstr(text, "restart weir-dataplane, then reload the file\""));
 	free(text);
 	json_decref(answer);
 	answer = lab_ask(&web->lab, JSON({"command": "config.reload"}));
