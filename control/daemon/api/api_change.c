@@ -46,9 +46,7 @@ static uint32_t count_used(
 	return n;
 }
 
-// Returns the warning that a change leaves the service of a backend without an eligible backend, or
-// only with backups, in a list.
-static json_t *json_service_warnings(
+json_t *weir_json_service_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	char text[4 * WEIR_NAME_BYTES], name[WEIR_NAME_BYTES], more[32] = "";
 	struct weir_service_state service;
@@ -83,20 +81,29 @@ static json_t *json_service_warnings(
 	return json_pack("[s]", text);
 }
 
+// A restarted worker has no entry for a connection that has sent no packet since the restart, and
+// finds its backend with the current selection.
+bool weir_api_moves_flows(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state) {
+	return daemon->segment != NULL && !state->in_selection &&
+	       weir_tables_recount_left_ms(daemon->tables) > 0;
+}
+
+json_t *weir_json_moves_flows(const char *object) {
+	return json_sprintf("weir-dataplane was restarted less than a minute ago: connections to "
+			    "%s that have sent no packet since then move to other backends, which "
+			    "reset them, unless it gets new flows again before their next packet",
+		object);
+}
+
 json_t *weir_json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out) {
-	json_t *warnings = takes_out ? json_service_warnings(daemon, state) : json_array();
+	json_t *warnings = takes_out ? weir_json_service_warnings(daemon, state) : json_array();
+	char name[2 * WEIR_NAME_BYTES];
 
-	// A restarted worker has no entry for such a connection, and finds its backend with the
-	// current selection.
-	if (takes_out && daemon->segment != NULL && !state->in_selection &&
-		weir_tables_recount_left_ms(daemon->tables) > 0) {
-		json_array_append_new(warnings,
-			json_sprintf("weir-dataplane was restarted less than a minute ago: "
-				     "connections to %s/%s that have sent no packet since then "
-				     "move to other backends, which reset them, unless it gets "
-				     "new flows again before their next packet",
-				state->service, state->name));
+	if (takes_out && weir_api_moves_flows(daemon, state)) {
+		snprintf(name, sizeof(name), "%s/%s", state->service, state->name);
+		json_array_append_new(warnings, weir_json_moves_flows(name));
 	}
 	return warnings;
 }

@@ -20,9 +20,17 @@ bool weir_api_deadline(struct weir_api_call *call, uint64_t *ret_until_ns);
 // Sets a backend to ready, discards the state that the backend announced, and ends its ejection.
 // Does not publish the change.
 void weir_api_make_ready(struct weir_daemon *daemon, uint16_t backend);
-// Returns a list of warnings: that a change leaves the service of a backend without an eligible
-// backend, or only with backups; that the change moves connections, because the dataplane was just
-// restarted. takes_out: whether the change takes the backend out of service; if false, the list is
-// empty. Call this function after the change was published.
+// Returns a list of at most one warning: that a change leaves the service of a backend without an
+// eligible backend, or only with backups. Call this function after the change was published.
+json_t *weir_json_service_warnings(
+	const struct weir_daemon *daemon, const struct weir_backend_state *state);
+// Returns whether a change that takes a backend out of service moves its connections, because the
+// dataplane was just restarted. Call this function after the change was published.
+bool weir_api_moves_flows(const struct weir_daemon *daemon, const struct weir_backend_state *state);
+// Returns the warning that connections move. object: the backend or host that they leave.
+json_t *weir_json_moves_flows(const char *object);
+// Returns a list of these warnings about a change of one backend. takes_out: whether the change
+// takes the backend out of service; if false, the list is empty. Call this function after the
+// change was published.
 json_t *weir_json_warnings(
 	const struct weir_daemon *daemon, const struct weir_backend_state *state, bool takes_out);

@@ -229,10 +229,12 @@ static void select_backends(const struct weir_daemon *daemon, struct host *host)
 	host->count = n;
 }
 
-// Returns the warnings about the services of a host, at most one for each service.
+// Returns the warnings about the services of a host, at most one for each service, and one about
+// connections of the host that move.
 static json_t *json_drain_warnings(const struct weir_daemon *daemon, const struct host *host) {
 	uint64_t seen[WEIR_SERVICES_MAX / 64] = {0};
 	json_t *warnings = json_array();
+	bool moves = false;
 
 	for (uint32_t i = 0; i < host->count; i++) {
 		struct weir_backend_state state;
@@ -243,14 +245,18 @@ static json_t *json_drain_warnings(const struct weir_daemon *daemon, const struc
 			state.leaving) {
 			continue;
 		}
+		moves |= weir_api_moves_flows(daemon, &state);
 		bit = 1ull << state.service_id % 64;
 		if ((seen[state.service_id / 64] & bit) != 0) {
 			continue;
 		}
 		seen[state.service_id / 64] |= bit;
-		more = weir_json_warnings(daemon, &state, true);
+		more = weir_json_service_warnings(daemon, &state);
 		json_array_extend(warnings, more);
 		json_decref(more);
+	}
+	if (moves) {
+		json_array_append_new(warnings, weir_json_moves_flows(host->address));
 	}
 	return warnings;
 }

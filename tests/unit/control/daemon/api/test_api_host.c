@@ -371,3 +371,24 @@ TEST(host_in_a_hundred_services_is_drained_by_one_command) {
 			lab_dataplane_flows_of(own->dataplane, backend_id(own, name, "c")) == 100));
 	}
 }
+
+// After a restart of the dataplane, one warning is about all connections of the host that move.
+// This test is the last one: the recount lasts for a minute.
+TEST(one_warning_is_about_all_connections_that_move) {
+	struct own *own = *state;
+	const json_t *warnings;
+	json_t *host;
+
+	lab_dataplane_stop(own->dataplane);
+	LAB_UNTIL(!lab_attached(&own->lab));
+	own->dataplane = lab_dataplane_start_big(&own->lab, 2);
+	LAB_UNTIL(lab_attached(&own->lab));
+	json_decref(ready(own));
+	host = lab_result(&own->lab, JSON({"command": "host.drain", "address": "10.0.1.11"}));
+	warnings = json_object_get(host, "warnings");
+	assert_int_equal(number(host, "services"), SERVICES);
+	assert_int_equal(json_array_size(warnings), 1);
+	assert_non_null(strstr(json_string_value(json_array_get(warnings, 0)),
+		": connections to 10.0.1.11 that have sent no packet since then move to other "));
+	json_decref(host);
+}
