@@ -213,7 +213,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 	const struct weir_change_costs_of *of = costs->of;
 	const struct weir_config_service *to = find(&costs->to, names->service);
 	int service = weir_tables_service_find(of->tables, names->service);
-	struct removal removal = {.of_down = true, .recount = costs->recount};
+	struct removal removal = {.of_down = true};
 	struct weir_backend_state backend;
 	uint64_t stay;
 
@@ -225,6 +225,7 @@ static int cost_down(struct costs *costs, struct weir_change *change, const stru
 			weir_tables_backend(of->tables, (uint16_t)id, &backend) == 0 &&
 			is_down(&backend)) {
 			removal.flows += weir_sum_backend(of->segment, id).open_flows;
+			removal.recount = costs->recount;
 		}
 	}
 	stay = returning_flows(of, (uint16_t)service, to);

@@ -99,8 +99,6 @@ TEST(cost_of_a_removed_backend_without_flows) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
-// on_backend_down affects only flows of backends that are down or removed. So a change of
-// on_backend_down costs only these flows.
 // After a restart of the dataplane, a count of 0 does not mean that no flow is open.
 TEST(cost_during_the_recount_is_that_of_the_flows_counted_so_far) {
 	struct rig *rig = *state;
@@ -112,6 +110,10 @@ TEST(cost_during_the_recount_is_that_of_the_flows_counted_so_far) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_BREAK, 0,
 		"0 open flows counted so far: TCP flows are reset");
 	weir_difference_fini(&rig->difference);
+	// no backend is down, so no flow is of one
+	assert_cost(rig, "service s0 on_backend_down", WEIR_CHANGE_NONE, 0,
+		"no open flows of backends that are down or removed");
+	weir_difference_fini(&rig->difference);
 	assert_cost(rig, "fragments entries", WEIR_CHANGE_BREAK, 13,
 		"the restart breaks up to 13 of 20 open flows counted so far");
 	weir_difference_fini(&rig->difference);
@@ -119,6 +121,8 @@ TEST(cost_during_the_recount_is_that_of_the_flows_counted_so_far) {
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0, "no open flows");
 }
 
+// on_backend_down affects only flows of backends that are down or removed. So a change of
+// on_backend_down costs only these flows.
 TEST(cost_of_another_on_backend_down) {
 	struct rig *rig = *state;
 
