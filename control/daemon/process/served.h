@@ -18,5 +18,6 @@
 // Call this function when a dataplane is attached. *ret_since_ms, always set: since when the flows
 // of this dataplane are counted, CLOCK_MONOTONIC; 0 = it is the first dataplane in this run
 // directory, so there are no earlier flows. now_ms: CLOCK_MONOTONIC. Returns 0, or negative errno
-// if the file cannot be written. The next process then counts from its own start.
+// if the file cannot be written. The next process then counts from its own start or, if there is no
+// file at all, takes its dataplane for the first one.
 int weir_served_note(const char *run_dir, uint64_t epoch, uint64_t now_ms, uint64_t *ret_since_ms);
