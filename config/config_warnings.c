@@ -52,17 +52,32 @@ static void warn_weights(struct weir_json_reader *reader, const struct weir_json
 		"all weights are 0: the service gets no new flows; set a weight above 0");
 }
 
-// Warns about a quorum that the backends cannot reach.
+// Warns about a quorum that the backends cannot reach, or only while the service runs on its
+// backups, because backups do not count otherwise.
 static void warn_quorum(struct weir_json_reader *reader, const struct weir_json_place *place,
 	const struct weir_config_service *service) {
 	const struct weir_json_place quorum = weir_json_place_member(place, "quorum");
 	const uint32_t needed = service->quorum + service->hysteresis;
+	uint32_t primaries = 0, counted;
 
-	if (service->quorum > 1 && needed > service->backend_count) {
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		primaries += !service->backends[i].backup;
+	}
+	counted = primaries > 0 ? primaries : service->backend_count;
+	if (service->quorum == 1 || needed <= counted) {
+		return;
+	}
+	if (counted == service->backend_count) {
 		weir_json_warning(reader, &quorum,
 			"the service needs %u eligible backends to become up, but has only %u "
 			"backend%s: it is always down; use a smaller quorum, or add backends",
-			needed, service->backend_count, weir_plural(service->backend_count));
+			needed, counted, weir_plural(counted));
+	} else {
+		weir_json_warning(reader, &quorum,
+			"the service needs %u eligible backends to become up, but has only %u "
+			"primary backend%s, and backups count only while they get new flows; use a "
+			"smaller quorum, or add primary backends",
+			needed, counted, weir_plural(counted));
 	}
 }
 

@@ -209,6 +209,10 @@ const struct weir_family weir_families[] = {
 		"Backends whose health state does not change, because the last three health checks "
 		"could not run on this host, or this host drops the answers.",
 		PLAIN),
+	GAUGE(SERVICE, "weir_service_quorum_eligible_backends", "", "quorum_eligible",
+		"Eligible backends that count towards the quorum: backups only while they get new "
+		"flows.",
+		PLAIN),
 	GAUGE(SERVICE, "weir_service_quorum_backends", "", "quorum",
 		"Eligible backends that the service needs, without its hysteresis.", PLAIN),
 	GAUGE(SERVICE, "weir_service_up", "", "up",

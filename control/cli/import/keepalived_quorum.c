@@ -47,29 +47,49 @@ static uint32_t set_numbers(struct weir_import_service *service, uint64_t up, ui
 	return (uint32_t)((up + down) % 2);
 }
 
+// Notes how a sorry server changes the meaning of the quorum, once per virtual server: at its
+// quorum if this is above 1, else at a script for its quorum.
+static void note_sorry(struct weir_import *import, const struct weir_keepalived_statement *block,
+	const struct weir_keepalived_statement *quorum) {
+	const struct weir_keepalived_statement *statement = quorum;
+	char what[WEIR_IMPORT_TEXT_BYTES];
+
+	if (statement == NULL) {
+		statement = find_last(block, "quorum_down");
+	}
+	if (statement == NULL) {
+		statement = find_last(block, "quorum_up");
+	}
+	if (statement == NULL || find_last(block, "sorry_server") == NULL) {
+		return;
+	}
+	weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS,
+		weir_keepalived_text(statement, what, sizeof(what)),
+		"the sorry server becomes a backup: it gets flows when no server is healthy "
+		"(earlier with backup_below_percent), and counts towards the quorum while it gets "
+		"flows; in keepalived it never counts, so quorum_down runs although it serves");
+}
+
 void weir_keepalived_quorum(struct weir_import *import,
 	const struct weir_keepalived_statement *block, struct weir_import_service *service) {
 	const struct weir_keepalived_statement *statement = find_last(block, "quorum");
 	const struct weir_keepalived_statement *width = find_last(block, "hysteresis");
 	const uint64_t sum = sum_weights(service->backends);
 	char what[WEIR_IMPORT_TEXT_BYTES];
-	uint64_t quorum, hysteresis = 0;
+	uint64_t quorum = 1, hysteresis = 0;
 
-	if (statement == NULL ||
-		!weir_keepalived_number(import, statement, 1, UINT32_MAX, &quorum) || quorum == 1 ||
-		sum == 0) {
+	if (sum == 0 || (statement != NULL && !weir_keepalived_number(
+						      import, statement, 1, UINT32_MAX, &quorum))) {
+		return;
+	}
+	note_sorry(import, block, quorum > 1 ? statement : NULL);
+	if (quorum == 1) {
 		return;
 	}
 	if (width != NULL) {
 		(void)weir_keepalived_number(import, width, 0, UINT32_MAX, &hysteresis);
 	}
 	weir_keepalived_text(statement, what, sizeof(what));
-	if (find_last(block, "sorry_server") != NULL) {
-		weir_import_note(import, &statement->place, WEIR_IMPORT_DIFFERS, what,
-			"the sorry server becomes a backup, which is used when no server is "
-			"healthy: to use it earlier, together with the healthy servers, set "
-			"backup_below_percent");
-	}
 	if (service->weights_differ) {
 		weir_import_note(import, &statement->place, WEIR_IMPORT_LEFT_OUT, what,
 			"a quorum of Weir is a number of backends, not a sum of weights: set "

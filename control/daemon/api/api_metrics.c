@@ -103,6 +103,7 @@ static json_t *unchecked(const struct figures *figures, const struct weir_config
 	X("backends", json_integer(state->backends)) \
 	X("eligible", json_integer(state->eligible)) \
 	X("unchecked", unchecked(figures, config, state)) \
+	X("quorum_eligible", json_integer(weir_quorum_eligible(state))) \
 	X("quorum", json_integer(config->quorum)) \
 	X("up", weir_json_up(figures->daemon, state->id)) \
 	X("panic", json_boolean(state->panic)) \

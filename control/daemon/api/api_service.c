@@ -96,9 +96,10 @@ static json_t *json_service(
 	struct weir_service_state state = {0};
 
 	weir_tables_service(daemon->tables, id, &state);
-	return json_pack("{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:o, "
-			 "s:b, s:I, s:b, s:I, "
-			 "s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+	return json_pack(
+		"{s:s, s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, "
+		"s:b, s:I, s:b, s:I, "
+		"s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
 		"name", service->name, "id", (int)id, "policy",
 		weir_policy_name((enum weir_policy)state.policy), "runtime_policy",
 		policy_or_null(state.runtime_policy), "forwarding",
@@ -106,7 +107,8 @@ static json_t *json_service(
 		"drained_binds", weir_json_drained_binds(daemon, service, id), "removed_binds",
 		weir_json_removed_binds(daemon, id, state.removed_binds), "table_size",
 		(json_int_t)service->table_size, "slots", (json_int_t)state.slots, "backends",
-		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible, "quorum",
+		(json_int_t)state.backends, "eligible", (json_int_t)state.eligible,
+		"quorum_eligible", (json_int_t)weir_quorum_eligible(&state), "quorum",
 		(json_int_t)service->quorum, "up", weir_json_up(daemon, id), "panic",
 		(int)state.panic, "backups", (json_int_t)state.backups, "on_backups",
 		(int)state.on_backups, "generation", (json_int_t)state.generation, "active_flows",

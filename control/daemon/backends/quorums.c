@@ -7,6 +7,15 @@
 
 #include "plural.h"
 
+uint32_t weir_quorum_eligible(const struct weir_service_state *service) {
+	return service->eligible - (service->on_backups ? 0 : service->backups_eligible);
+}
+
+// Returns the number of backends that count towards the quorum while they are eligible.
+static uint32_t counted(const struct weir_service_state *service) {
+	return service->backends - (service->on_backups ? 0 : service->backups);
+}
+
 void weir_quorums_fini(struct weir_quorums *quorums) {
 	free(quorums->state);
 	quorums->state = NULL;
@@ -38,11 +47,14 @@ static bool decide(const struct weir_quorum_state *state, const struct weir_conf
 			 : eligible >= config->quorum + config->hysteresis;
 }
 
-static void report(const struct weir_quorums *quorums, struct weir_quorum_change *change) {
+// without_backups: the service has backups, but does not run on them.
+static void report(const struct weir_quorums *quorums, bool without_backups,
+	struct weir_quorum_change *change) {
 	char *why = change->why;
 
-	snprintf(why, sizeof(change->why), "%u of %u backend%s eligible, quorum %u",
-		change->eligible, change->backends, weir_plural(change->backends), change->quorum);
+	snprintf(why, sizeof(change->why), "%u of %u %sbackend%s eligible, quorum %u",
+		change->eligible, change->backends, without_backups ? "primary " : "",
+		weir_plural(change->backends), change->quorum);
 	if (change->known) {
 		weir_log_event(quorums->log, change->up ? WEIR_LOG_INFO : WEIR_LOG_WARN,
 			&(struct weir_log_fields){.service = change->service,
@@ -83,15 +95,16 @@ static void look(struct weir_quorums *quorums, const struct weir_tables *tables,
 		memcpy(state->service, config->name, sizeof(state->service));
 		state->known = false;
 	}
-	up = decide(state, config, service.eligible);
+	up = decide(state, config, weir_quorum_eligible(&service));
 	if (!state->known || up != state->up) {
-		report(quorums, &(struct weir_quorum_change){.id = id,
-					.service = config->name,
-					.known = state->known,
-					.up = up,
-					.eligible = service.eligible,
-					.backends = service.backends,
-					.quorum = config->quorum});
+		report(quorums, service.backups > 0 && !service.on_backups,
+			&(struct weir_quorum_change){.id = id,
+				.service = config->name,
+				.known = state->known,
+				.up = up,
+				.eligible = weir_quorum_eligible(&service),
+				.backends = counted(&service),
+				.quorum = config->quorum});
 	}
 	state->known = true;
 	state->up = up;
@@ -118,6 +131,6 @@ int weir_quorums_is_up(
 	}
 	config = find(tables, id, &service);
 	return config != NULL && strcmp(quorums->state[id].service, config->name) == 0
-		       ? decide(&quorums->state[id], config, service.eligible)
+		       ? decide(&quorums->state[id], config, weir_quorum_eligible(&service))
 		       : -1;
 }

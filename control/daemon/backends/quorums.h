@@ -3,7 +3,9 @@
 // Quorums: determines whether each service is up. A service becomes up when at least `quorum` +
 // `hysteresis` of its backends are eligible, and down when fewer than `quorum` - `hysteresis` are;
 // between these numbers, its state does not change. A service that is new to this process is up if
-// at least `quorum` backends are eligible. keepalived has the same rule for the sum of the weights.
+// at least `quorum` backends are eligible. Backups count only while the service runs on its
+// backups. keepalived has the same rule for the sum of the weights of the real servers; it never
+// counts a sorry server.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -20,7 +22,7 @@ struct weir_quorum_change {
 	const char *service;
 	bool known; // false: the first state of the service in this process
 	bool up;
-	uint32_t eligible, backends, quorum;
+	uint32_t eligible, backends, quorum; // numbers of backends that count towards the quorum
 	char why[96];
 };
 
@@ -39,6 +41,10 @@ struct weir_quorums { // all zero: no services
 	uint32_t ids;
 	struct weir_quorum_state *state; // [ids]
 };
+
+// Returns the number of eligible backends that count towards the quorum: the primary backends, and
+// the backups while the service runs on them.
+uint32_t weir_quorum_eligible(const struct weir_service_state *service);
 
 void weir_quorums_fini(struct weir_quorums *quorums);
 

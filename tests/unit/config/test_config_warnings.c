@@ -82,6 +82,11 @@ static const struct expected cases[] = {
 		"1:139: services[0].quorum: the service needs 2 eligible backends to become up, "
 		"but has only 1 backend: it is always down; use a smaller quorum, or add "
 		"backends\n"},
+	{"{" SEED PORTS ", \"services\": [" UNCHECKED("\"quorum\": 2,", BIND,
+		 BACKEND ", " NAMED("b", "10.0.0.2", ", \"backup\": true")) "]}",
+		"1:139: services[0].quorum: the service needs 2 eligible backends to become up, "
+		"but has only 1 primary backend, and backups count only while they get new flows; "
+		"use a smaller quorum, or add primary backends\n"},
 	{DEVICES("net_afxdp0,iface=eth0", "net_tpa3,iface=weir0"),
 		"2:11: ports[0].device: " NO_DRIVER(
 			"net_afxdp0") "did you mean \"net_af_xdp0\"?\n"

@@ -26,9 +26,36 @@ TEST(sorry_server_becomes_a_backup) {
 	assert_null(json_object_get(backend(&lab, 0), "health_check"));
 	assert_false(has_note(&lab, "sorry"));
 	done(&lab);
-	lab = import(SORRY("sorry_server 192.0.2.90\n quorum 3", ""), true, NULL);
-	expect_note(&lab, 6, "set backup_below_percent");
-	done(&lab);
+}
+
+// In keepalived, a sorry server never counts towards the quorum. One note per virtual server, at
+// its quorum or at a script for it.
+TEST(sorry_server_with_a_quorum_has_one_note) {
+	static const struct {
+		const char *keys;
+		int line; // 0 = no note
+	} cases[] = {
+		{"sorry_server 192.0.2.90\n quorum 3", 6},
+		{"sorry_server 192.0.2.90\n quorum 3\n quorum_down /bin/true", 6},
+		{"sorry_server 192.0.2.90\n quorum 1\n quorum_down /bin/true", 7},
+		{"sorry_server 192.0.2.90\n quorum_up /bin/true\n quorum_down /bin/true", 7},
+		{"sorry_server 192.0.2.90\n quorum_up /bin/true", 6},
+		{"sorry_server 192.0.2.90\n quorum 1", 0},
+		{"quorum 3\n quorum_down /bin/true", 0},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[512];
+		struct lab lab;
+
+		snprintf(text, sizeof(text), SORRY("%s", ""), cases[i].keys);
+		lab = import(text, true, NULL);
+		assert_int_equal(notes_of_kind(&lab, "differs"), cases[i].line > 0);
+		if (cases[i].line > 0) {
+			expect_note(&lab, cases[i].line, "counts towards the quorum while it gets");
+		}
+		done(&lab);
+	}
 }
 
 TEST(quorum_of_equal_weights_becomes_a_number_of_backends) {

@@ -424,6 +424,40 @@ TEST(a_service_that_runs_on_its_backups_is_a_warning) {
 	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
 }
 
+static bool is_counted(const struct web *web, json_int_t eligible, json_int_t counted, bool up) {
+	json_t *service = first_of(web, JSON({"command": "service.show", "service": "web"}));
+	bool is = json_integer_value(json_object_get(service, "eligible")) == eligible &&
+		  json_integer_value(json_object_get(service, "quorum_eligible")) == counted &&
+		  json_is_true(json_object_get(service, "up")) == up;
+
+	json_decref(service);
+	return is;
+}
+
+// A backup that gets no new flows does not count: without one of the two primary backends, the
+// quorum of 2 is lost, although two backends are eligible.
+TEST(an_unused_backup_does_not_count_towards_the_quorum) {
+	struct web *web = *state;
+
+	lab_write_config(&web->lab,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", "
+		"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"quorum\": 2, "
+		"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, "
+		"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}, "
+		"{\"name\": \"sorry\", \"address\": \"10.0.1.14\", \"backup\": "
+		"true}]}, " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+	LAB_UNTIL(is_counted(web, 3, 2, true));
+	expect(web, NULL, "ok", "");
+	set_admin(web, "maintenance", "web", "w-1");
+	LAB_UNTIL(is_counted(web, 2, 1, false));
+	expect(web, "web", "critical", "fewer eligible backends than the quorum in the service");
+	set_admin(web, "ready", "web", "w-1");
+	LAB_UNTIL(is_counted(web, 3, 2, true));
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, "{\"command\": \"config.reload\"}"));
+}
+
 #define ANY_PORT \
 	"{\"ports\": [{\"name\": \"wan\", \"device\": \"net_null0\", \"gateway_mac\": " \
 	"\"02:00:00:00:00:01\", \"source_ipv4\": \"192.0.2.1\"}], "

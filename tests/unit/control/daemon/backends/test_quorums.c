@@ -134,6 +134,38 @@ TEST(new_quorum_applies_to_a_known_service) {
 	assert_string_equal(with_healthy(own, 3), "s0 up: 3 of 4 backends eligible, quorum 1");
 }
 
+// Backups count only while the service runs on them.
+TEST(backups_count_only_while_they_get_new_flows) {
+	struct own *own = *state;
+	struct weir_config *with_backups = lab_config(1, 4);
+	struct weir_states_change change;
+
+	with_backups->services[0].quorum = 2;
+	with_backups->services[0].backends[2].backup = true;
+	with_backups->services[0].backends[3].backup = true;
+	lab_apply(&own->lab, with_backups);
+	with_healthy(own, 4);
+	assert_string_equal(own->event[own->events - 1],
+		"s0 first up: 2 of 2 primary backends eligible, quorum 2");
+	weir_tables_set_health(
+		own->lab.tables, lab_id(&own->lab, "s0", "b0"), WEIR_HEALTH_REFUSING);
+	assert_true(weir_tables_publish(own->lab.tables) >= 0);
+	assert_int_equal(is_up(own), 0);
+	weir_quorums_tick(&own->quorums, own->lab.tables);
+	assert_string_equal(
+		own->event[own->events - 1], "s0 down: 1 of 2 primary backends eligible, quorum 2");
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.why, "1 of 2 primary backends eligible, quorum 2");
+	weir_tables_set_health(
+		own->lab.tables, lab_id(&own->lab, "s0", "b1"), WEIR_HEALTH_REFUSING);
+	assert_true(weir_tables_publish(own->lab.tables) >= 0);
+	weir_quorums_tick(&own->quorums, own->lab.tables);
+	assert_string_equal(
+		own->event[own->events - 1], "s0 up: 2 of 4 backends eligible, quorum 2");
+	lab_apply(&own->lab, own->config);
+	lab_config_free(with_backups);
+}
+
 // Two reloads between two ticks: the id of a removed service belongs to another one.
 TEST(new_service_does_not_get_the_state_of_an_earlier_id) {
 	struct own *own = *state;
