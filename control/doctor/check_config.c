@@ -68,15 +68,30 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 	}
 }
 
+// Returns whether no backend of the service is eligible while all checks fail. A backend without a
+// check, such as a backup with a static page, still gets new flows then.
+static bool all_may_fail(const struct weir_config_service *service) {
+	uint32_t checked = 0;
+
+	for (uint32_t i = 0; i < service->backend_count; i++) {
+		const struct weir_config_backend *backend = &service->backends[i];
+
+		if (backend->weight == 0) {
+			continue; // gets no new flows in any state
+		}
+		if (weir_config_check_of(service, backend)->type == WEIR_CHECK_NONE) {
+			return false;
+		}
+		checked++;
+	}
+	return checked > 0;
+}
+
 static void check_service(struct weir_doctor *doctor, const struct weir_config_service *service) {
 	struct weir_findings *findings = &doctor->findings;
-	struct weir_config_checks at = {.service = service};
-	bool checked = false;
 
-	while (weir_config_next_check(&at)) {
-		checked |= at.check->type != WEIR_CHECK_NONE;
-	}
-	if (checked && service->backend_count > 1 && service->panic_threshold_percent == 0) {
+	if (service->backend_count > 1 && service->panic_threshold_percent == 0 &&
+		all_may_fail(service)) {
 		weir_findings_add(findings, WEIR_FINDING_NOTICE, service->name,
 			"panic_threshold_percent is 0: while all checks fail, all new flows are "
 			"dropped");
