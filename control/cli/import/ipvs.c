@@ -95,6 +95,7 @@ struct reader {
 	struct weir_import_service *services; // services in the order of the source
 	json_t *by_key; // {key: index}
 	size_t count, room;
+	bool any_unreadable; // a line adds a service whose address cannot be read
 };
 
 // --- words --------------------------------------------------------------------------------
@@ -258,6 +259,53 @@ static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 
 #define NO_ADDRESS "not an address and port such as 192.0.2.1:80 or [2001:db8::1]:80: " USE
 
+// Returns why the address of the service in a line cannot be read, as when it is a variable of a
+// script; NULL if it can be read.
+static const char *unreadable(const struct rule *rule, char letter) {
+	const char *text = rule->value[(unsigned char)letter];
+	struct weir_address address;
+	uint16_t port;
+	uint64_t mark;
+
+	if (letter == 'f') {
+		return weir_import_number(text, UINT32_MAX, &mark) ? NULL
+								   : "not a firewall mark: " USE;
+	}
+	return weir_import_endpoint(text, &address, &port) < 0 ? NO_ADDRESS : NULL;
+}
+
+// Handle a line that adds a service with the same words as an earlier line. If the words are those
+// of a variable, its value may have changed in between.
+static void add_again(struct weir_import *import, const struct rule *rule, char letter) {
+	const char *why = unreadable(rule, letter);
+
+	if (why != NULL) {
+		weir_import_note(import, &rule->place, WEIR_IMPORT_MISSING,
+			rule->value[(unsigned char)letter], "the service is not imported: %s", why);
+	} else {
+		weir_import_error(import, &rule->place,
+			"the line adds a service for the second time: remove one of the two lines");
+	}
+}
+
+// Handle a line that adds a server to a service that no earlier line adds with the same words.
+static void add_to_unknown(struct reader *reader, const struct rule *rule, char letter) {
+	const char *why = unreadable(rule, letter), *text = rule->value[(unsigned char)letter];
+
+	if (why != NULL) {
+		weir_import_note(
+			reader->import, &rule->place, WEIR_IMPORT_MISSING, text, "%s", why);
+	} else if (reader->any_unreadable) {
+		weir_import_note(reader->import, &rule->place, WEIR_IMPORT_MISSING, text,
+			"the service of this server has no readable address, or no earlier line "
+			"adds it: " USE);
+	} else {
+		weir_import_error(reader->import, &rule->place,
+			"the line adds a server to a service that no earlier line adds: put the -A "
+			"line of the service first");
+	}
+}
+
 static void note_settings(struct weir_import *import, const struct rule *rule) {
 	const struct weir_import_place *place = &rule->place;
 
@@ -305,10 +353,10 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 	}
 	key_of(rule, letter, key);
 	if (json_object_get(reader->by_key, key) != NULL) {
-		weir_import_error(import, &rule->place,
-			"the line adds a service for the second time: remove one of the two lines");
+		add_again(import, rule, letter);
 		return;
 	}
+	reader->any_unreadable |= unreadable(rule, letter) != NULL;
 	if (reader->count == reader->room) {
 		size_t room = 2 * reader->room + 16;
 		void *grown = realloc(reader->services, room * sizeof(*reader->services));
@@ -395,9 +443,7 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 	key_of(rule, letter, key);
 	index = json_object_get(reader->by_key, key);
 	if (index == NULL || reader->services == NULL) {
-		weir_import_error(import, &rule->place,
-			"the line adds a server to a service that no earlier line adds: put the -A "
-			"line of the service first");
+		add_to_unknown(reader, rule, letter);
 		return;
 	}
 	if (rule->value['r'] == NULL) {

@@ -170,6 +170,31 @@ TEST(scripts_of_ipvsadm_are_read) {
 	done(&lab);
 }
 
+// A variable can stand for the address of any service, so that neither its service nor its servers
+// can be assigned. The other services are imported.
+TEST(variables_of_a_script_are_noted) {
+	struct lab lab = import("ipvsadm -A -t 192.0.2.1:80\n"
+				"ipvsadm -a -t 192.0.2.1:80 -r 10.0.0.1 -i\n"
+				"ipvsadm -a -t $VIP:80 -r 10.0.0.2 -i\n" // line 3
+				"ipvsadm -a -u $VIP:53 -r 10.0.0.2 -i\n"
+				"ipvsadm -a -f $MARK -r 10.0.0.2 -i\n" // line 5
+				"ipvsadm -A -t $OTHER:80\n"
+				"ipvsadm -A -t $OTHER:80\n" // line 7
+				"ipvsadm -a -t 192.0.2.2:80 -r 10.0.0.3 -i\n",
+		false, NULL);
+
+	assert_int_equal(json_array_size(lab.import.errors), 0);
+	assert_int_equal(json_array_size(json_object_get(lab.config, "services")), 1);
+	for (int line = 3; line <= 8; line++) {
+		expect_note(&lab, line,
+			line == 5   ? "not a firewall mark"
+			: line == 8 ? "the service of this server has no readable address"
+				    : "not an address and port");
+	}
+	assert_int_equal(notes_of_kind(&lab, "missing"), 6);
+	done(&lab);
+}
+
 // A listing of ipvsadm lacks some settings. If the input is such a listing, the import prints a
 // single error, which contains the command that prints all settings.
 TEST(listing_of_ipvsadm_gets_one_error) {
