@@ -139,21 +139,33 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	weir_text_table_free(table);
 }
 
-void weir_show_wrapped(FILE *out, const char *text, uint32_t width) {
-	const size_t room = width > WRAP_INDENT + 1 ? width - WRAP_INDENT : 1;
-
+// Print a text in lines, broken between words. indent: of the first line; that of the next lines is
+// WRAP_INDENT.
+static void wrap(FILE *out, const char *text, size_t indent, uint32_t width) {
 	while (*text != '\0') {
-		size_t bytes = strlen(text), line = bytes;
+		const size_t room = width > indent + 1 ? width - indent : 1;
+		size_t bytes = strlen(text), line = bytes, shown;
 
 		if (bytes > room) {
 			for (line = room; line > 0 && text[line] != ' '; line--) {
 			}
 			line = line > 0 ? line : room; // break the word: it is longer than a line
 		}
-		fprintf(out, "%*s%.*s\n", WRAP_INDENT, "", (int)line, text);
+		for (shown = line; shown > 0 && text[shown - 1] == ' '; shown--) {
+		}
+		fprintf(out, "%*s%.*s\n", (int)indent, "", (int)shown, text);
 		text += line;
 		text += strspn(text, " ");
+		indent = WRAP_INDENT;
 	}
+}
+
+void weir_show_wrapped(FILE *out, const char *text, uint32_t width) {
+	wrap(out, text, WRAP_INDENT, width);
+}
+
+void weir_show_hanging(FILE *out, const char *text, uint32_t width) {
+	wrap(out, text, 0, width);
 }
 
 uint32_t weir_show_lines(const char *text) {

@@ -31,6 +31,8 @@ void weir_show_table(FILE *out, const json_t *rows, const struct weir_show_colum
 	uint32_t count, const char *nothing);
 // Print a text in indented lines, broken between words to fit a screen of this width.
 void weir_show_wrapped(FILE *out, const char *text, uint32_t width);
+// As weir_show_wrapped, but the first line is not indented.
+void weir_show_hanging(FILE *out, const char *text, uint32_t width);
 uint32_t weir_show_lines(const char *text); // number of newlines
 // Print a line on a screen of this width, over the previous text. If the line is too long, ">"
 // replaces all words and numbers that do not fit completely.

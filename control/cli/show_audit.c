@@ -69,26 +69,32 @@ static const char *change_of(const json_t *row, char *text, size_t bytes) {
 	return text;
 }
 
-// Print entries to fit a terminal of this width: user and time in one line, and the change in the
-// next lines.
+// Write the time, the command and the user of an entry. Returns text.
+static const char *head_of(const json_t *row, char *text, size_t bytes) {
+	char time[CELL], user[CELL], pid[CELL], command[CELL];
+
+	snprintf(text, bytes, "%s  %s  %s%s%s",
+		weir_show_value(json_object_get(row, "time"), WEIR_SHOW_TEXT, time, sizeof(time)),
+		weir_show_value(
+			json_object_get(row, "command"), WEIR_SHOW_TEXT, command, sizeof(command)),
+		weir_show_value(json_object_get(row, "user"), WEIR_SHOW_TEXT, user, sizeof(user)),
+		json_is_integer(json_object_get(row, "pid")) ? ", pid " : "",
+		json_is_integer(json_object_get(row, "pid"))
+			? weir_show_value(
+				  json_object_get(row, "pid"), WEIR_SHOW_NUMBER, pid, sizeof(pid))
+			: "");
+	return text;
+}
+
+// Print entries to fit a terminal of this width: user and time in one line, or more if they are too
+// long, and the change in the next lines.
 static void show_within(FILE *out, const json_t *rows, uint32_t width) {
-	char time[CELL], user[CELL], pid[CELL], command[CELL], text[4 * CELL];
+	char text[4 * CELL];
 	json_t *row;
 	size_t i;
 
 	json_array_foreach (rows, i, row) {
-		fprintf(out, "%s  %s  %s%s%s\n",
-			weir_show_value(
-				json_object_get(row, "time"), WEIR_SHOW_TEXT, time, sizeof(time)),
-			weir_show_value(json_object_get(row, "command"), WEIR_SHOW_TEXT, command,
-				sizeof(command)),
-			weir_show_value(
-				json_object_get(row, "user"), WEIR_SHOW_TEXT, user, sizeof(user)),
-			json_is_integer(json_object_get(row, "pid")) ? ", pid " : "",
-			json_is_integer(json_object_get(row, "pid"))
-				? weir_show_value(json_object_get(row, "pid"), WEIR_SHOW_NUMBER,
-					  pid, sizeof(pid))
-				: "");
+		weir_show_hanging(out, head_of(row, text, sizeof(text)), width);
 		weir_show_wrapped(out, change_of(row, text, sizeof(text)), width);
 	}
 }

@@ -98,26 +98,34 @@ static const char *text_of(const json_t *row, const char *key, char *text, size_
 	return weir_show_value(json_object_get(row, key), WEIR_SHOW_TEXT, text, bytes);
 }
 
-// Print changes to fit a terminal of this width: time, backend and change in one line, and the
-// reason in the next lines.
+// Write the time, the backend and the change of a row. Returns text.
+static const char *describe_change(const json_t *row, char *text, size_t bytes) {
+	char time[64], service[80], backend[80], from[32], to[32], source[32];
+	int used = snprintf(text, bytes, "%s  %s", text_of(row, "time", time, sizeof(time)),
+		text_of(row, "service", service, sizeof(service)));
+
+	// A row without a backend is a change of a service.
+	if (json_is_string(json_object_get(row, "backend"))) {
+		text_of(row, "from", from, sizeof(from));
+		text_of(row, "to", to, sizeof(to));
+		used += snprintf(text + used, bytes - (size_t)used, "/%s  %s%s%s",
+			text_of(row, "backend", backend, sizeof(backend)), from,
+			strcmp(from, to) == 0 ? "" : " -> ", strcmp(from, to) == 0 ? "" : to);
+	}
+	snprintf(text + used, bytes - (size_t)used, "  (%s)",
+		text_of(row, "source", source, sizeof(source)));
+	return text;
+}
+
+// Print changes to fit a terminal of this width: time, backend and change in one line, or more if
+// they are too long, and the reason in the next lines.
 static void show_below(FILE *out, const json_t *rows, uint32_t width) {
-	char time[64], service[80], backend[80], from[32], to[32], source[32], why[256];
+	char change[384], why[256]; // more than all texts of a change
 	json_t *row;
 	size_t i;
 
 	json_array_foreach (rows, i, row) {
-		fprintf(out, "%s  %s", text_of(row, "time", time, sizeof(time)),
-			text_of(row, "service", service, sizeof(service)));
-		// A row without a backend is a change of a service.
-		if (json_is_string(json_object_get(row, "backend"))) {
-			text_of(row, "from", from, sizeof(from));
-			text_of(row, "to", to, sizeof(to));
-			fprintf(out, "/%s  %s%s%s",
-				text_of(row, "backend", backend, sizeof(backend)), from,
-				strcmp(from, to) == 0 ? "" : " -> ",
-				strcmp(from, to) == 0 ? "" : to);
-		}
-		fprintf(out, "  (%s)\n", text_of(row, "source", source, sizeof(source)));
+		weir_show_hanging(out, describe_change(row, change, sizeof(change)), width);
 		weir_show_wrapped(out, text_of(row, "why", why, sizeof(why)), width);
 	}
 }

@@ -42,6 +42,50 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 	}
 }
 
+// Names can have 63 characters. No line is wider than the terminal, and no part of a change is
+// omitted.
+TEST(history_with_long_names_fits_the_terminal) {
+	static const char list[] = JSON(
+		[{"time_ms": 0, "service": "198.51.100.53-53-2", "backend": "10.44.0.13",
+			"from": "starting", "to": "healthy", "source": "check", "why": "a reply"},
+			{"time_ms": 0,
+				"service": "a-name-of-the-maximum-length-a-name-of-the-maximum-length-a-nam",
+				"backend": "b-name-of-the-maximum-length-a-name-of-the-maximum-length-a-nam",
+				"from": "healthy", "to": "lame-duck", "source": "agent", "why": "stops"}]);
+	const struct weir_cli cli = {0};
+
+	for (uint32_t width = 40; width <= 120; width += 40) {
+		json_t *result = json_loads(list, 0, NULL);
+		char *text;
+		size_t bytes;
+		FILE *out = open_memstream(&text, &bytes);
+
+		setenv("TZ", "UTC0", 1);
+		weir_show_history_within(&cli, out, result, width);
+		fclose(out);
+		for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
+			assert_true(strcspn(line, "\n") <= width);
+		}
+		if (width == 80) {
+			assert_string_equal(text,
+				"1970-01-01 00:00:00.000  198.51.100.53-53-2/10.44.0.13  starting "
+				"-> healthy\n"
+				"    (check)\n"
+				"    a reply\n"
+				"1970-01-01 00:00:00.000\n"
+				"    "
+				"a-name-of-the-maximum-length-a-name-of-the-maximum-length-a-nam/"
+				"b-name-of-th\n"
+				"    e-maximum-length-a-name-of-the-maximum-length-a-nam  healthy "
+				"-> lame-duck\n"
+				"    (agent)\n"
+				"    stops\n");
+		}
+		free(text);
+		json_decref(result);
+	}
+}
+
 TEST(empty_history_has_the_name) {
 	expect_shown(weir_show_history, "web/", "[]",
 		"no health changes of web/ since the start of weir-control\n");
