@@ -85,8 +85,7 @@ static int steer(struct weir_daemon *daemon) {
 		weir_log_write(daemon->log, WEIR_LOG_INFO,
 			"XDP VIP maps: entries added: %u, deleted: %u, in total: %u, of which %u "
 			"for open connections of removed binds",
-			changes.added, changes.deleted, changes.keys + changes.leaving,
-			changes.leaving);
+			changes.added, changes.deleted, changes.total, changes.leaving);
 	}
 	return 0;
 }

@@ -2,6 +2,7 @@
 """Ports: VLAN, two arms, several workers and queues, other DPDK devices."""
 import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -47,6 +48,9 @@ def two_armed(lab):
     ask_for_whole_upload(lab)
     ports = lab.api("port.show")
     assert [p["name"] for p in ports] == ["wan", "lan"], ports
+    added, total = re.search("XDP VIP maps: entries added: (\\d+), deleted: 0, in total: (\\d+),",
+                             lab.programs["control"].output()).groups()
+    assert added == total, (added, total)
 
 
 def check_received_once(lab):

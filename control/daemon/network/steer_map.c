@@ -429,10 +429,11 @@ static int update_one(int fd, const struct entry_set *wanted, uint32_t now_s, ui
 	if (all.count + wanted->count > capacity) {
 		all.count = 0;
 	}
-	changes->leaving = all.count > changes->leaving ? all.count : changes->leaving;
+	changes->leaving += all.count;
 	if (!r) {
 		r = add_all(&all, wanted);
 	}
+	changes->total += all.count;
 	if (!r) {
 		r = update_map(fd, &all, &present, capacity, changes);
 	}

@@ -23,9 +23,10 @@
 struct weir_steer_map_changes {
 	// number of keys of the configuration, without leaving keys; the same in each map
 	uint32_t keys;
-	uint32_t leaving; // number of leaving keys, in the map that has the most of them
-	uint32_t added; // number of keys added, summed over all maps
-	uint32_t deleted; // number of keys deleted, summed over all maps
+	// numbers of keys, each summed over all maps
+	uint32_t leaving; // leaving keys
+	uint32_t total; // after the update, with leaving keys
+	uint32_t added, deleted;
 };
 
 // Updates the maps to match the binds of a configuration. fds: one descriptor per steered port,
