@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "doctor_checks.h"
@@ -16,9 +17,17 @@ static uint32_t ipv4_of(const struct sockaddr *address) {
 	return address != NULL ? ((const struct sockaddr_in *)address)->sin_addr.s_addr : 0;
 }
 
+// Returns whether an entry of getifaddrs belongs to the interface. An IPv4 address with a label has
+// the label as name, such as "eth0:vip".
+static bool is_of(const struct ifaddrs *at, const char *interface) {
+	const size_t length = strlen(interface);
+
+	return at->ifa_addr != NULL && strncmp(at->ifa_name, interface, length) == 0 &&
+	       (at->ifa_name[length] == '\0' || at->ifa_name[length] == ':');
+}
+
 static bool is_ipv4_of(const struct ifaddrs *at, const char *interface) {
-	return at->ifa_addr != NULL && at->ifa_addr->sa_family == AF_INET &&
-	       strcmp(at->ifa_name, interface) == 0;
+	return is_of(at, interface) && at->ifa_addr->sa_family == AF_INET;
 }
 
 // Returns whether an address is in the subnet of another address of the interface.
@@ -46,46 +55,92 @@ static uint32_t find_vip_on_link(const struct ifaddrs *list, const char *interfa
 	return 0;
 }
 
-// Returns whether a VIP is an address of the interface. If it is, no setting can prevent replies to
-// ARP requests or neighbour solicitations for the VIP without preventing replies for the other
-// addresses of the interface. An IPv4 VIP that is in no subnet of these other addresses is ignored,
-// because hosts on the link send no ARP requests for it.
-static bool is_answered(
+// Returns the entry of a VIP on an interface, or NULL. If there is one, no setting can prevent
+// replies to ARP requests or neighbour solicitations for the VIP without preventing replies for the
+// other addresses of the interface.
+static const struct ifaddrs *find_vip(
 	const struct ifaddrs *list, const char *interface, const struct weir_address *vip) {
 	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
-		if (at->ifa_addr == NULL || strcmp(at->ifa_name, interface) != 0) {
+		if (!is_of(at, interface)) {
 			continue;
 		}
 		if (vip->family == 4 && at->ifa_addr->sa_family == AF_INET &&
 			memcmp(&((const struct sockaddr_in *)at->ifa_addr)->sin_addr, vip->bytes,
 				4) == 0) {
-			return is_on_link(list, interface, ipv4_of(at->ifa_addr));
+			return at;
 		}
 		if (vip->family == 6 && at->ifa_addr->sa_family == AF_INET6 &&
 			memcmp(&((const struct sockaddr_in6 *)at->ifa_addr)->sin6_addr, vip->bytes,
 				16) == 0) {
-			return true;
+			return at;
+		}
+	}
+	return NULL;
+}
+
+// Returns whether the kernel may remove other addresses of the interface together with a VIP: those
+// in the same subnet, if the VIP was the first of them.
+static bool takes_others_along(
+	const struct ifaddrs *list, const char *interface, const struct ifaddrs *vip) {
+	const uint32_t mask = ipv4_of(vip->ifa_netmask);
+
+	for (const struct ifaddrs *at = list; at != NULL; at = at->ifa_next) {
+		if (at != vip && is_ipv4_of(at, interface) && ipv4_of(at->ifa_netmask) == mask &&
+			((ipv4_of(at->ifa_addr) ^ ipv4_of(vip->ifa_addr)) & mask) == 0) {
+			return weir_sysctl_effective(interface, "promote_secondaries") == 0;
 		}
 	}
 	return false;
 }
 
-static void report_vip_of_interface(
-	struct weir_agent_doctor *doctor, const struct weir_address *vip) {
+// Adds the command that moves a VIP from the interface to lo.
+static void cure_vip_of_interface(struct weir_agent_doctor *doctor, const struct ifaddrs *list,
+	const struct weir_address *vip, const struct ifaddrs *found) {
 	const char *interface = doctor->options->interface;
+	const bool four = vip->family == 4;
+	char text[INET6_ADDRSTRLEN], name[WEIR_SYSCTL_NAME_BYTES], keep[96] = "", add[96] = "";
+
+	weir_address_format(vip, text, sizeof(text));
+	if (four && takes_others_along(list, interface, found)) {
+		snprintf(keep, sizeof(keep), "sysctl -w net.ipv4.conf.%s.promote_secondaries=1 && ",
+			weir_sysctl_name(interface, name));
+	}
+	if (find_vip(list, "lo", vip) == NULL) {
+		snprintf(add, sizeof(add), " && ip %saddr add %s/%d dev lo", four ? "" : "-6 ",
+			text, four ? 32 : 128);
+	}
+	weir_findings_cure(&doctor->findings,
+		"%sip addr del $(ip -o addr show dev %s to %s | awk '{print $4; exit}') dev %s%s",
+		keep, interface, text, interface, add);
+}
+
+// Reports a VIP that is an address of the interface. Hosts on the link send ARP requests for an
+// IPv4 VIP outside of their subnets only if a route or an address makes them do so, which cannot be
+// seen here.
+static void report_vip_of_interface(struct weir_agent_doctor *doctor, const struct ifaddrs *list,
+	const struct weir_address *vip) {
+	const char *interface = doctor->options->interface;
+	const struct ifaddrs *found = find_vip(list, interface, vip);
 	const bool four = vip->family == 4;
 	char text[INET6_ADDRSTRLEN];
 
+	if (found == NULL) {
+		return;
+	}
 	weir_address_format(vip, text, sizeof(text));
-	weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
-		"is an address of %s, which answers %s for this address: clients may bypass the "
-		"balancer",
-		interface, four ? "ARP requests" : "neighbour solicitations");
-	weir_findings_cure(&doctor->findings,
-		"ip addr del $(ip -o addr show dev %s to %s | awk '{print $4}') dev %s && ip "
-		"%saddr "
-		"add %s/%d dev lo",
-		interface, text, interface, four ? "" : "-6 ", text, four ? 32 : 128);
+	if (!four || is_on_link(list, interface, ipv4_of(found->ifa_addr))) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, text,
+			"is an address of %s, which answers %s for this address: clients may "
+			"bypass the balancer",
+			interface, four ? "ARP requests" : "neighbour solicitations");
+	} else {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_WARNING, text,
+			"is an address of %s, which answers ARP requests for this address: if the "
+			"VIP is in a subnet of another host on the link, such as a router, clients "
+			"may bypass the balancer",
+			interface);
+	}
+	cure_vip_of_interface(doctor, list, vip, found);
 }
 
 // Returns whether the host answers ARP requests on the interface for addresses of lo, or sends ARP
@@ -128,9 +183,7 @@ void weir_agent_doctor_check_arp(struct weir_agent_doctor *doctor) {
 
 	(void)getifaddrs(&list);
 	for (uint32_t i = 0; i < options->vip_count; i++) {
-		if (is_answered(list, options->interface, &options->vips[i])) {
-			report_vip_of_interface(doctor, &options->vips[i]);
-		}
+		report_vip_of_interface(doctor, list, &options->vips[i]);
 	}
 	report_lo(doctor, find_vip_on_link(list, options->interface));
 	freeifaddrs(list);

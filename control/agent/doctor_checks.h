@@ -23,8 +23,7 @@
 	X(rp_filter, "rp-filter", "reverse path filter of INTERFACE, or of the tunnel devices") \
 	X(arp, "arp", \
 		"answers to ARP requests for VIPs that are in a subnet of INTERFACE, and VIPs " \
-		"that " \
-		"are on INTERFACE instead of lo") \
+		"that are on INTERFACE") \
 	X(mtu, "mtu", "MTU of INTERFACE, or the advertised MSS, leaves room for outer headers") \
 	X(offloads, "offloads", \
 		"LRO and hardware GRO of INTERFACE, which merge packets before XDP") \

@@ -9,7 +9,8 @@
 
 #include "tree.h"
 
-// Returns the effective value of the key rp_filter, arp_ignore or arp_announce of net.ipv4.conf.
+// Returns the effective value of the key rp_filter, arp_ignore, arp_announce or
+// promote_secondaries of net.ipv4.conf.
 // For these keys, the kernel uses the value for "all" or the value for the interface, whichever is
 // larger. A value that cannot be read counts as 0.
 static inline int64_t weir_sysctl_effective(const char *interface, const char *key) {

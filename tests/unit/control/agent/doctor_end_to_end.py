@@ -215,21 +215,49 @@ def doctor_finds_vips_that_are_announced(lab):
     lab.backend.sysctl(net__ipv4__conf__all__arp_ignore=0)
     ip("addr", "del", "10.9.0.100/32", "dev", "lo")
 
-    # Linux replies to ARP requests for a VIP on eth0 with any value of arp_ignore. Hosts send no
-    # ARP requests for an IPv4 VIP outside of the subnets of eth0.
-    ip("addr", "add", f"{VIP4}/32", "dev", "eth0")
-    lab.expect("arp", silent, options=both)
-    ip("addr", "del", f"{VIP4}/32", "dev", "eth0")
-    for vip, bits, said in (("10.9.0.100", 32, "answers ARP requests"),
-                            ("10.9.0.101", 24, "answers ARP requests"),
-                            ("2001:db8:9::100", 128, "answers neighbour solicitations")):
-        ip("addr", "add", f"{vip}/{bits}", "dev", "eth0", *(["nodad"] if ":" in vip else []))
-        found = lab.expect("arp", ("fault", said), silent, options=("--vip", vip))
-        assert found[0][0] == vip, found
-        lab.backend.run("bash", "-ec", found[0][3])
-        lab.expect("loopback", ("ok", "is an address of this host"), options=("--vip", vip))
-        lab.expect("arp", ("ok", ""), options=("--vip", vip))
-        ip("addr", "del", f"{vip}/{128 if ':' in vip else 32}", "dev", "lo")
+
+def doctor_finds_vips_on_the_interface(lab):
+    """Linux replies to ARP requests for a VIP on eth0 with any value of arp_ignore. Whether hosts
+    send such requests for a VIP outside of the subnets of eth0 depends on their routes."""
+    ip, silent = lab.backend.ip, ("ok", "no address of lo is in a subnet of this interface")
+    asked = "answers ARP requests for this address: clients may bypass"
+    elsewhere = "if the VIP is in a subnet of another host on the link"
+    for vip, bits, level, said in (("10.9.0.100", 32, "fault", asked), ("10.9.0.101", 24, "fault", asked),
+                                   ("2001:db8:9::100", 128, "fault", "answers neighbour solicitations"),
+                                   ("2001:db8:e::100", 128, "fault", "answers neighbour solicitations"),
+                                   ("198.51.100.77", 32, "warning", elsewhere),
+                                   ("198.51.100.77", 24, "warning", elsewhere)):
+        six, both = ":" in vip, ("--vip", vip, "--vip", VIP4)
+        lo = (vip + ("/128" if six else "/32"), "dev", "lo", *(["nodad"] if six else []))
+        for label in ((), ("label", "eth0:vip")) if not six else ((),):
+            for on_lo in (False, True):
+                ip("addr", "add", f"{vip}/{bits}", "dev", "eth0", *label, *(["nodad"] if six else []))
+                if on_lo:
+                    ip("addr", "add", *lo)
+                arp = [(row[1], row[2]) for row in lab.look(*both)["arp"] if row[0] == vip]
+                assert len(arp) == 1 and arp[0][0] == level and said in arp[0][1], (vip, label, on_lo, arp)
+                lab.backend.run("bash", "-ec", lab.look(*both)["arp"][0][3])
+                lab.expect("loopback", ("ok", "is an address of this host"), ("ok", ""), options=both)
+                assert vip not in ip("addr", "show", "dev", "eth0"), vip
+                lab.backend.sysctl(net__ipv4__conf__eth0__arp_ignore=1,
+                                   net__ipv4__conf__eth0__arp_announce=2)
+                lab.expect("arp", ("ok", ""), options=both)
+                ip("addr", "del", *lo[:3])
+    lab.expect("arp", silent, options=("--vip", VIP4))
+
+
+def doctor_keeps_other_addresses_of_the_interface(lab):
+    """The kernel removes the later addresses of a subnet with the first one, unless it promotes them."""
+    ip = lab.backend.ip
+    lab.backend.sysctl(net__ipv4__conf__all__promote_secondaries=0,
+                       net__ipv4__conf__eth0__promote_secondaries=0)
+    ip("addr", "add", "10.8.0.100/24", "dev", "eth0")
+    ip("addr", "add", "10.8.0.2/24", "dev", "eth0")
+    lab.backend.run("bash", "-ec", lab.look("--vip", "10.8.0.100")["arp"][0][3])
+    left = ip("addr", "show", "dev", "eth0")
+    assert "10.8.0.2/24" in left and "10.8.0.100" not in left, left
+    ip("addr", "del", "10.8.0.100/32", "dev", "lo")
+    ip("addr", "del", "10.8.0.2/24", "dev", "eth0")
 
 
 def doctor_refuses_keys_that_root_without_capabilities_cannot_read(lab):
@@ -266,6 +294,7 @@ def doctor_knows_the_headers_of_each_mode(lab):
 SCENARIOS = (doctor_shows_the_modes_of_decap, doctor_names_refused_sources, doctor_of_l2_needs_no_decapsulation,
              doctor_shows_the_modes_of_tunnel_devices, doctor_without_privileges_does_not_check_decap,
              doctor_checks_the_filter_of_each_tunnel_device, doctor_finds_vips_that_are_announced,
+             doctor_finds_vips_on_the_interface, doctor_keeps_other_addresses_of_the_interface,
              doctor_refuses_keys_that_root_without_capabilities_cannot_read, doctor_knows_the_headers_of_each_mode)
 
 
