@@ -66,25 +66,6 @@ struct targets {
 
 // --- routes -------------------------------------------------------------------------------
 
-// Finds the port to which an interface belongs. The interface can be the port's own interface, a
-// bridge, bond or VLAN interface on top of it, or a VLAN interface on its bridge or bond.
-static const struct weir_config_port *find_port(
-	const struct weir_config *config, const char *interface) {
-	for (uint32_t i = 0; i < config->port_count; i++) {
-		const struct weir_doctor_device device = weir_doctor_device_of(&config->ports[i]);
-
-		if (device.interface[0] != '\0' &&
-			(strcmp(device.interface, interface) == 0 ||
-				weir_tree_has("", "/sys/class/net/%s/upper_%s", device.interface,
-					interface) ||
-				weir_tree_has("", "/sys/class/net/%s/master/upper_%s",
-					device.interface, interface))) {
-			return &config->ports[i];
-		}
-	}
-	return NULL;
-}
-
 // Returns whether packets of the ports use the routes of the kernel. Returns false if there are no
 // ports, or if a port has a native DPDK driver, or a gateway_mac in the configuration.
 static bool follows_kernel(const struct weir_config *config) {
@@ -172,12 +153,9 @@ static void find_route(struct weir_doctor *doctor, struct target *target) {
 		weir_findings_cure(&doctor->findings, "ip route get %s", text);
 		return;
 	}
-	target->port = find_port(doctor->config, target->route.interface);
+	target->port = weir_doctor_find_port(doctor->root, doctor->config, target->route.interface);
 	if (target->port == NULL && follows_kernel(doctor->config)) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,
-			"egress interface %s of the route to %s is not a dataplane port",
-			target->route.interface, text);
-		weir_findings_cure(&doctor->findings, "ip route get %s", text);
+		weir_doctor_report_no_port(doctor, name, target->route.interface, text);
 		return;
 	}
 	target->source = target->route.source;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Device: parses ports[].device, the DPDK device of a port, and finds the kernel interface of the
-// device. Also checks the reverse path filter of an interface (check_network.c).
+// device, and the port that an interface of the kernel belongs to. Also checks the reverse path
+// filter of an interface (check_network.c).
 //
 // Threads: any.
 #pragma once
@@ -19,6 +20,24 @@ struct weir_doctor_device {
 };
 
 struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *port);
+
+// Gets the interface through which the kernel uses the network of a port: that of its exception
+// device if it has one, else that of its device. Returns false with ret "" if it is unknown.
+bool weir_doctor_kernel_interface(const struct weir_config_port *port, char ret[IF_NAMESIZE]);
+
+// Returns the VLAN tag of a VLAN interface, or 0. root: see tree.h.
+uint16_t weir_doctor_vlan_of(const char *root, const char *interface);
+
+// Finds the port to which an interface belongs, by the same rules as weir-control (neighbours.h):
+// an untagged port has its own interface, and a bridge or bond on top of it. A tagged port has VLAN
+// interfaces with its tag on one of these. Returns NULL if there is no such port.
+const struct weir_config_port *weir_doctor_find_port(
+	const char *root, const struct weir_config *config, const char *interface);
+// Finds a port with this interface, but with another VLAN tag, or with a tag where the interface
+// has none, or the other way round. Returns NULL if there is no such port. Call it if
+// weir_doctor_find_port returns NULL.
+const struct weir_config_port *weir_doctor_find_other_vlan(
+	const char *root, const struct weir_config *config, const char *interface);
 
 // Returns whether the reverse path filter of an interface drops packets whose source is this VIP.
 // root: see tree.h. Queries the kernel.

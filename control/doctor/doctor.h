@@ -135,6 +135,11 @@ struct weir_doctor {
 // Adds the command for a finding about a process that runs with another run directory.
 void weir_doctor_cure_elsewhere(struct weir_doctor *doctor, const struct weir_process *process);
 
+// Reports a backend whose route uses an interface that is no port. name: of the backend. address:
+// of the backend, as text.
+void weir_doctor_report_no_port(
+	struct weir_doctor *doctor, const char *name, const char *interface, const char *address);
+
 // Reports services with drained binds as notices. Returns whether there are such services.
 bool weir_doctor_report_drained(struct weir_doctor *doctor);
 

@@ -37,6 +37,7 @@ import scenarios_datagrams
 import scenarios_deaths
 import scenarios_doctor
 import scenarios_doctor_files
+import scenarios_doctor_routes
 import scenarios_exec
 import scenarios_flows
 import scenarios_forwarding
@@ -75,7 +76,8 @@ from scenario import collect
 
 MODULES = (scenarios_traffic, scenarios_balancing, scenarios_backups, scenarios_backends, scenarios_binds, scenarios_policies, scenarios_affinity,
            scenarios_datagrams,
-           scenarios_checks, scenarios_protocols, scenarios_exec, scenarios_data_path, scenarios_doctor, scenarios_doctor_files, scenarios_control,
+           scenarios_checks, scenarios_protocols, scenarios_exec, scenarios_data_path, scenarios_doctor, scenarios_doctor_files,
+           scenarios_doctor_routes, scenarios_control,
            scenarios_status, scenarios_flows, scenarios_forwarding, scenarios_capture_cli, scenarios_hostile, scenarios_import,
            scenarios_limits, scenarios_logs, scenarios_mtu, scenarios_notify, scenarios_other_flows, scenarios_ports, scenarios_subsets,
            scenarios_worker,

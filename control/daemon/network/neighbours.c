@@ -29,12 +29,6 @@
 
 // --- next hops of addresses ---------------------------------------------------------------
 
-static const char *link_name(const struct weir_neighbours *n, uint32_t ifindex) {
-	const struct weir_link *link = weir_neighbours_link(n, ifindex);
-
-	return link != NULL ? link->name : "?";
-}
-
 static const struct weir_address *source_of(
 	const struct weir_neighbours *n, uint32_t port, const struct entry *entry) {
 	const struct weir_address *source = entry->address.family == 4
@@ -62,8 +56,7 @@ static void explain_route(
 	} else if (entry->route.error) {
 		snprintf(why, bytes, "no route (%s)", strerror(-entry->route.error));
 	} else {
-		snprintf(why, bytes, "egress interface %s is not a dataplane port",
-			link_name(n, entry->route.ifindex));
+		weir_neighbours_explain_interface(n, entry->route.ifindex, why, bytes);
 	}
 }
 
@@ -80,7 +73,7 @@ static void explain_no_reply(
 	}
 	weir_address_format(&route->next_hop, address, sizeof(address));
 	snprintf(why, bytes, "no ARP/ND reply for %s on %s%s", address,
-		link_name(n, route->ifindex), remedy);
+		weir_neighbours_link_name(n, route->ifindex), remedy);
 }
 
 // Returns the MTU of the route to an address; 0 = the MTU of the port.

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/neighbour.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -50,6 +51,21 @@ const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, ui
 		       : bsearch(&key, n->links, n->link_count, sizeof(key), compare_links);
 }
 
+const char *weir_neighbours_link_name(const struct weir_neighbours *n, uint32_t ifindex) {
+	const struct weir_link *link = weir_neighbours_link(n, ifindex);
+
+	return link != NULL ? link->name : "?";
+}
+
+// Returns whether a port is on an interface, or in the bridge or bond that the interface is.
+static bool is_on(
+	const struct weir_neighbours *n, const struct weir_port_info *info, uint32_t ifindex) {
+	const struct weir_link *own = weir_neighbours_link(n, info->kernel_ifindex);
+
+	return info->kernel_ifindex != 0 &&
+	       (info->kernel_ifindex == ifindex || (own != NULL && own->master == ifindex));
+}
+
 // Returns the port for packets that the kernel would send through this interface, or -1. For an
 // untagged port, the interface is the port's own interface, or the bridge or bond to which the own
 // interface belongs. For a tagged port, the interface is a VLAN interface with the port's tag on
@@ -61,10 +77,8 @@ int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 
 	for (uint32_t i = 0; i < n->port_count && ifindex != 0; i++) {
 		const struct weir_port_info *info = &n->ports[i].info;
-		const struct weir_link *own = weir_neighbours_link(n, info->kernel_ifindex);
 
-		if (info->kernel_ifindex != 0 && info->vlan == vlan &&
-			(info->kernel_ifindex == base || (own != NULL && own->master == base))) {
+		if (info->vlan == vlan && is_on(n, info, base)) {
 			return (int)i;
 		}
 		if (info->kernel_ifindex == ifindex && info->vlan == 0) {
@@ -72,6 +86,48 @@ int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex) {
 		}
 	}
 	return -1;
+}
+
+// Returns a port on this interface, or on the interface below a VLAN interface, whatever their VLAN
+// tags are; NULL = none.
+static const struct weir_port_info *other_vlan(const struct weir_neighbours *n, uint32_t ifindex) {
+	const struct weir_link *link = weir_neighbours_link(n, ifindex);
+	uint32_t base = link != NULL && link->vlan ? link->lower : ifindex;
+
+	for (uint32_t i = 0; i < n->port_count && ifindex != 0; i++) {
+		if (is_on(n, &n->ports[i].info, base)) {
+			return &n->ports[i].info;
+		}
+	}
+	return NULL;
+}
+
+void weir_neighbours_explain_interface(
+	const struct weir_neighbours *n, uint32_t ifindex, char *why, size_t bytes) {
+	const struct weir_link *link = weir_neighbours_link(n, ifindex);
+	const struct weir_port_info *other = other_vlan(n, ifindex);
+	const uint16_t vlan = link != NULL ? link->vlan : 0;
+	char has[24] = "no VLAN tag";
+
+	if (other == NULL) {
+		snprintf(why, bytes, "egress interface %s is not a dataplane port",
+			weir_neighbours_link_name(n, ifindex));
+		return;
+	}
+	if (vlan != 0) {
+		snprintf(has, sizeof(has), "VLAN tag %u", vlan);
+	}
+	if (other->vlan == 0) {
+		snprintf(why, bytes,
+			"egress interface %s has %s, but port %s sends without a tag: set \"vlan\" "
+			"of the port, or another route",
+			weir_neighbours_link_name(n, ifindex), has, other->name);
+	} else {
+		snprintf(why, bytes,
+			"egress interface %s has %s, but port %s sends with VLAN tag %u: the route "
+			"must use a VLAN interface with this tag",
+			weir_neighbours_link_name(n, ifindex), has, other->name, other->vlan);
+	}
 }
 
 // --- next hops ----------------------------------------------------------------------------

@@ -92,9 +92,16 @@ void weir_neighbours_sort_links(struct weir_neighbours *n);
 
 // Returns the link of this interface, or NULL.
 const struct weir_link *weir_neighbours_link(const struct weir_neighbours *n, uint32_t ifindex);
+// Returns the name of this interface, or "?".
+const char *weir_neighbours_link_name(const struct weir_neighbours *n, uint32_t ifindex);
 
 // Returns the port for packets that the kernel would send through this interface, or -1.
 int weir_neighbours_port_of(const struct weir_neighbours *n, uint32_t ifindex);
+
+// Writes in one line why packets through this interface leave through no port: it is none, or the
+// VLAN tags of the port and of the interface differ. Call it if weir_neighbours_port_of returns -1.
+void weir_neighbours_explain_interface(
+	const struct weir_neighbours *n, uint32_t ifindex, char *why, size_t bytes);
 
 // Returns the next hop with this address on this interface, or NULL.
 struct hop *weir_hop_find(

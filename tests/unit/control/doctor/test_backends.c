@@ -117,20 +117,66 @@ TEST(backend_without_a_source_address_is_not_probed) {
 	weir_findings_fini(&doctor.findings);
 }
 
-// The directories stand for the port lb0 in a bridge, and a VLAN interface of the bridge.
-TEST(vlan_on_a_bridge_belongs_to_the_port_in_the_bridge) {
-	struct weir_doctor doctor;
+static void expect_route(const char *text, const char *found, const char *cure) {
+	struct weir_doctor doctor = look(text);
 
+	assert_int_equal(doctor.findings.count, 1);
+	assert_int_equal(doctor.findings.list[0].level, WEIR_FINDING_FAULT);
+	if (strstr(doctor.findings.list[0].found, found) == NULL) {
+		fail_msg("%s", doctor.findings.list[0].found);
+	}
+	if (cure != NULL) {
+		assert_string_equal(doctor.findings.list[0].cure, cure);
+	}
+	weir_findings_fini(&doctor.findings);
+}
+
+#define LB0 "\"name\": \"wan\", \"device\": \"net_af_xdp0,iface=lb0\""
+#define TAGGED CONFIG("{" LB0 ", \"vlan\": 20}")
+
+// The directories stand for the port lb0 in a bridge, and a VLAN interface of the bridge. The files
+// in /proc/net/vlan stand for VLAN interfaces, which not each kernel has.
+TEST(vlan_on_a_bridge_belongs_to_the_port_in_the_bridge) {
 	SHELL("ip link del lb0 && ip link add br0.20 type veth peer name other1 &&"
 	      "ip link set br0.20 up && ip addr add 10.0.0.2/24 dev br0.20");
 	assert_int_equal(unshare(CLONE_NEWNS), 0);
-	SHELL("mount --make-rprivate / && mount -t tmpfs none /sys &&"
-	      "mkdir -p /sys/class/net/lb0/master/upper_br0.20");
-	doctor = look(
-		CONFIG("{\"name\": \"wan\", \"device\": \"net_af_xdp0,iface=lb0\", \"vlan\": 20}"));
-	assert_int_equal(doctor.findings.count, 1);
-	assert_non_null(strstr(doctor.findings.list[0].found, "next hop 10.0.0.11 does not"));
-	weir_findings_fini(&doctor.findings);
+	SHELL("mount --make-rprivate / && mount -t tmpfs none /sys && mount -t tmpfs none /proc &&"
+	      "mkdir -p /sys/class/net/lb0/master/upper_br0.20 /proc/net/vlan &&"
+	      "echo 'br0.20  VID: 20\t REORDER_HDR: 1  dev->priv_flags: 1021' "
+	      ">/proc/net/vlan/br0.20");
+	expect_route(TAGGED, "next hop 10.0.0.11 does not", NULL);
+}
+
+TEST(route_with_another_vlan_tag_is_explained) {
+	expect_route(CONFIG("{" LB0 "}"),
+		"egress interface br0.20 of its route has VLAN tag 20, but port wan sends without "
+		"a tag",
+		"editor weir.json");
+	SHELL("sed -i s/20/30/g /proc/net/vlan/br0.20");
+	expect_route(TAGGED,
+		"egress interface br0.20 of its route has VLAN tag 30, but port wan sends with "
+		"VLAN tag 20: the route must use a VLAN interface with this tag",
+		"ip link add link lb0 name lb0.20 type vlan id 20 && ip link set lb0.20 up # then "
+		"move the addresses and routes of lb0 to it, or remove \"vlan\" of the port");
+	SHELL("rm /proc/net/vlan/br0.20");
+	expect_route(TAGGED, "egress interface br0.20 of its route has no VLAN tag", NULL);
+	SHELL("mkdir /sys/class/net/br0.20.20");
+	expect_route(TAGGED, "egress interface br0.20 of its route has no VLAN tag",
+		"ip addr show dev br0.20; ip route show dev br0.20 # move them to br0.20.20");
+	SHELL("rm -r /sys/class/net/lb0");
+	expect_route(TAGGED, "egress interface br0.20 of the route to 10.0.0.11 is not a dataplane",
+		"ip route get 10.0.0.11");
+}
+
+// The tap is the interface of a port whose device belongs to DPDK.
+TEST(port_has_the_interface_of_its_exception_device) {
+	SHELL("ip link add weir-wan type veth peer name other2 && ip link set weir-wan up &&"
+	      "ip addr flush dev br0.20 && ip addr add 10.0.0.2/24 dev weir-wan");
+	expect_route(CONFIG("{\"name\": \"wan\", \"device\": \"0000:01:00.0\", \"gateway_mac\": "
+			    "\"02:00:00:00:00:01\", \"exception\": \"net_tap0,iface=weir-wan\"}, "
+			    "{\"name\": \"lan\", \"device\": \"net_af_xdp1,iface=lb1\"}"),
+		"next hop 10.0.0.11 does not", NULL);
+	SHELL("ip link del weir-wan && ip addr add 10.0.0.2/24 dev br0.20 && umount /proc");
 }
 
 TEST(vip_that_only_a_route_makes_local_has_its_own_cure) {

@@ -180,6 +180,15 @@ TEST(missing_neighbours_have_a_reason, setup, teardown) {
 	assert_true(uv_hrtime() - start > (WEIR_NEIGHBOURS_HOLD_MS - 100) * 1000000ull);
 	SHELL("ip link del other0");
 
+	// the port sends with a VLAN tag, and the route uses its interface without the tag
+	lab->ports[0].info.vlan = 20;
+	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report
+	configure(lab);
+	assert_string_equal(expect(lab, "10.0.0.77", NULL)->why,
+		"egress interface lb0 has no VLAN tag, but port port-0 sends with VLAN tag 20: the "
+		"route must use a VLAN interface with this tag");
+	lab->ports[0].info.vlan = 0;
+
 	// the kernel's limit permits fewer neighbours than there are next hops
 	lab->neighbours->kernel_max[0] = 1;
 	expect(lab, "10.0.0.77", NULL)->hop.resolved = true; // wait for another report

@@ -25,13 +25,14 @@ TEST(neighbours_port_of_stacked_links) {
 		int port;
 	} cases[] = {{2, 0}, {4, 1}, {5, -1}, {9, -1}, {6, 2}, {11, 3}, {12, 3}, {7, -1}, {0, -1}};
 	struct weir_neighbours *n = calloc(1, sizeof(*n));
+	char why[256];
 
 	n->links = links;
 	n->link_count = sizeof(links) / sizeof(links[0]);
 	n->port_count = 5;
-	n->ports[0].info = (struct weir_port_info){.kernel_ifindex = 2};
+	n->ports[0].info = (struct weir_port_info){.name = "wan", .kernel_ifindex = 2};
 	n->ports[1].info = (struct weir_port_info){.kernel_ifindex = 2, .vlan = 100};
-	n->ports[2].info = (struct weir_port_info){.kernel_ifindex = 3, .vlan = 100};
+	n->ports[2].info = (struct weir_port_info){.name = "lan", .kernel_ifindex = 3, .vlan = 100};
 	n->ports[3].info = (struct weir_port_info){.kernel_ifindex = 11};
 	// a port without a kernel interface
 	n->ports[4].info = (struct weir_port_info){.kernel_ifindex = 0};
@@ -42,6 +43,16 @@ TEST(neighbours_port_of_stacked_links) {
 			fail_msg("interface %u: port %d", cases[i].ifindex, port);
 		}
 	}
+	weir_neighbours_explain_interface(n, 5, why, sizeof(why));
+	assert_string_equal(why,
+		"egress interface eth0.200 has VLAN tag 200, but port wan sends without a tag: set "
+		"\"vlan\" of the port, or another route");
+	weir_neighbours_explain_interface(n, 9, why, sizeof(why));
+	assert_string_equal(why,
+		"egress interface bond0 has no VLAN tag, but port lan sends with VLAN tag 100: the "
+		"route must use a VLAN interface with this tag");
+	weir_neighbours_explain_interface(n, 7, why, sizeof(why));
+	assert_string_equal(why, "egress interface ? is not a dataplane port");
 	n->ports[0].info.kernel_ifindex = 5; // a port may be the VLAN interface itself
 	assert_int_equal(weir_neighbours_port_of(n, 5), 0);
 	free(n);
