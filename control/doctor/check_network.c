@@ -7,6 +7,7 @@
 #include <linux/ethtool.h>
 #include <linux/rtnetlink.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/timex.h>
 
@@ -319,46 +320,121 @@ bool weir_doctor_answers_dropped(
 	return filter == 1 && strcmp(route.interface, interface) != 0;
 }
 
-static bool checks_data_path(const struct weir_doctor *doctor) {
+// --- reverse path filter ------------------------------------------------------------------
+
+#define REPLIES_MOST 32 // maximum number of interfaces per service
+
+// The interfaces on which replies from the VIPs of a service arrive: those to its backends.
+struct replies {
+	char interface[REPLIES_MOST][IF_NAMESIZE];
+	uint32_t count;
+};
+
+static bool has_interface(const struct replies *replies, const char *interface) {
+	for (uint32_t i = 0; i < replies->count; i++) {
+		if (strcmp(replies->interface[i], interface) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static void list_replies(const struct weir_config_service *service, struct replies *ret) {
+	struct weir_kernel_route route;
+
+	for (uint32_t i = 0; i < service->backend_count && ret->count < REPLIES_MOST; i++) {
+		if (weir_kernel_route(&service->backends[i].address, &route) == 0 &&
+			route.type == RTN_UNICAST && route.interface[0] != '\0' &&
+			!has_interface(ret, route.interface)) {
+			memcpy(ret->interface[ret->count++], route.interface, IF_NAMESIZE);
+		}
+	}
+}
+
+static bool has_vip(
+	const struct weir_config_service *service, const struct weir_address *vip, uint32_t binds) {
+	for (uint32_t b = 0; service->binds != NULL && b < binds; b++) {
+		if (memcmp(&service->binds[b].address, vip, sizeof(*vip)) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool checks_data_path(const struct weir_config_service *service) {
+	struct weir_config_checks at = {.service = service};
 	bool found = false;
 
-	for (uint32_t i = 0; i < doctor->config->service_count; i++) {
-		struct weir_config_checks at = {.service = &doctor->config->services[i]};
-
-		while (weir_config_next_check(&at)) {
-			found |= at.check->via == WEIR_VIA_DATA_PATH;
-		}
+	while (weir_config_next_check(&at)) {
+		found |= at.check->via == WEIR_VIA_DATA_PATH;
 	}
 	return found;
 }
 
-static void look_at_rp_filter(struct weir_doctor *doctor, const struct weir_address *vip) {
+static void report_filter(struct weir_doctor *doctor, const struct weir_address *vip,
+	const char *interface, bool checked) {
 	char text[INET6_ADDRSTRLEN], name[WEIR_SYSCTL_NAME_BYTES];
 
-	for (uint32_t i = 0; i < doctor->config->port_count; i++) {
-		const struct weir_doctor_device device =
-			weir_doctor_device_of(&doctor->config->ports[i]);
+	weir_address_format(vip, text, sizeof(text));
+	if (!weir_doctor_answers_dropped(doctor->root, vip, interface)) {
+		weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
+			"rp_filter accepts replies from this VIP on %s", interface);
+		return;
+	}
+	weir_findings_add(&doctor->findings, checked ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE,
+		text,
+		"rp_filter drops replies from this VIP on %s: health checks via the data path %s "
+		"no result, and weirctl cannot probe the backends",
+		interface, checked ? "get" : "would get");
+	weir_findings_cure(&doctor->findings,
+		"sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.%s.rp_filter=0",
+		weir_sysctl_name(interface, name));
+}
 
-		if (device.interface[0] == '\0' || vip->family != 4) {
-			continue;
+// Reports a VIP of a service on each interface to its backends, unless an earlier service has this
+// VIP and this interface.
+static void look_at_replies(struct weir_doctor *doctor, const struct replies *replies,
+	uint32_t service, const struct weir_address *vip) {
+	const struct weir_config_service *services = doctor->config->services;
+
+	for (uint32_t i = 0; i < replies[service].count; i++) {
+		const char *interface = replies[service].interface[i];
+		bool again = false, checked = false;
+
+		for (uint32_t s = 0; s < doctor->config->service_count; s++) {
+			if (has_interface(&replies[s], interface) &&
+				has_vip(&services[s], vip, services[s].bind_count)) {
+				again |= s < service;
+				checked |= checks_data_path(&services[s]);
+			}
 		}
-		weir_address_format(vip, text, sizeof(text));
-		if (!weir_doctor_answers_dropped(doctor->root, vip, device.interface)) {
-			weir_findings_add(&doctor->findings, WEIR_FINDING_OK, text,
-				"rp_filter accepts replies from this VIP on %s", device.interface);
-			continue;
+		if (!again) {
+			report_filter(doctor, vip, interface, checked);
 		}
-		weir_findings_add(&doctor->findings,
-			checks_data_path(doctor) ? WEIR_FINDING_FAULT : WEIR_FINDING_NOTICE, text,
-			"rp_filter drops replies from this VIP on %s: health checks via the data "
-			"path get no result, and weirctl cannot probe the backends",
-			device.interface);
-		weir_findings_cure(&doctor->findings,
-			"sysctl -w net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.%s.rp_filter=0",
-			weir_sysctl_name(device.interface, name));
 	}
 }
 
 void weir_doctor_check_rp_filter(struct weir_doctor *doctor) {
-	each_vip(doctor, look_at_rp_filter);
+	const uint32_t count = doctor->config != NULL ? doctor->config->service_count : 0;
+	struct replies *replies = count > 0 ? calloc(count, sizeof(*replies)) : NULL;
+
+	if (replies == NULL) {
+		doctor->findings.out_of_memory |= count > 0;
+		return;
+	}
+	for (uint32_t s = 0; s < count; s++) {
+		list_replies(&doctor->config->services[s], &replies[s]);
+	}
+	for (uint32_t s = 0; s < count; s++) {
+		const struct weir_config_service *service = &doctor->config->services[s];
+
+		for (uint32_t b = 0; service->binds != NULL && b < service->bind_count; b++) {
+			const struct weir_address *vip = &service->binds[b].address;
+
+			if (vip->family == 4 && !has_vip(service, vip, b)) {
+				look_at_replies(doctor, replies, s, vip);
+			}
+		}
+	}
+	free(replies);
 }

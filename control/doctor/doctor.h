@@ -88,7 +88,8 @@ enum weir_doctor_need {
 		"VIPs are not addresses of this host, and cause no routing loops or, with " \
 		"AF_PACKET, ICMP errors") \
 	X(rp_filter, SERVICES, "rp-filter", \
-		"reverse path filter (rp_filter) accepts replies from the VIPs") \
+		"reverse path filter (rp_filter) accepts replies from the VIPs, on the " \
+		"interfaces of the kernel's routes to their backends") \
 	X(backends, SERVICES, "backends", "route, neighbour, tunnel, VIP and MTU of each backend")
 
 struct weir_doctor {

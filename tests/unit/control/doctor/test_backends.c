@@ -179,6 +179,43 @@ TEST(port_has_the_interface_of_its_exception_device) {
 	SHELL("ip link del weir-wan && ip addr add 10.0.0.2/24 dev br0.20 && umount /proc");
 }
 
+#define SERVICE(name, vip, backend) \
+	"{\"name\": \"" name "\", \"forwarding\": \"l2\", \"binds\": [{\"address\": \"" vip \
+	"\", \"protocol\": \"tcp\", \"port\": 80}], \"health_check\": {\"type\": \"tcp\"%s}, " \
+	"\"backends\": [{\"name\": \"a\", \"address\": \"" backend "\"}]}"
+
+// Replies arrive on the interface to the backends. The files stand for a setting of lb3.
+TEST(reverse_path_filter_concerns_interfaces_to_the_backends) {
+	static const char *const data_path = ", \"via\": \"data-path\"";
+	struct weir_doctor doctor;
+	char text[2048];
+
+	SHELL("mount -t tmpfs none /proc && mkdir -p /proc/sys/net/ipv4/conf/lb3 &&"
+	      "echo 2 >/proc/sys/net/ipv4/conf/lb3/rp_filter &&"
+	      "ip link add lb3 type veth peer name other3 && ip link set lb3 up &&"
+	      "ip addr add 10.4.0.2/24 dev lb3 && ip addr add 10.5.0.2/24 dev br0.20");
+	snprintf(text, sizeof(text),
+		"{\"instance\": {\"name\": \"lb\"}, \"ports\": [{" LB0 "}, "
+		"{\"name\": \"lan\", \"device\": \"net_af_xdp1,iface=lb3\"}], \"services\": "
+		"[" SERVICE("web", "192.0.2.1", "10.4.0.11") ", " SERVICE("dns", "192.0.2.2",
+			"10.5.0.11") ", " SERVICE("api", "192.0.2.3", "10.4.0.12") "]}",
+		data_path, data_path, "");
+	doctor = look_with(weir_doctor_check_rp_filter, text);
+	assert_int_equal(doctor.findings.count, 3);
+	assert_string_equal(doctor.findings.list[0].subject, "192.0.2.1");
+	assert_int_equal(doctor.findings.list[0].level, WEIR_FINDING_FAULT);
+	assert_string_equal(doctor.findings.list[0].found,
+		"rp_filter drops replies from this VIP on lb3: health checks via the data path get "
+		"no result, and weirctl cannot probe the backends");
+	assert_string_equal(doctor.findings.list[1].subject, "192.0.2.2");
+	assert_string_equal(
+		doctor.findings.list[1].found, "rp_filter accepts replies from this VIP on br0.20");
+	assert_int_equal(doctor.findings.list[2].level, WEIR_FINDING_NOTICE);
+	assert_non_null(strstr(doctor.findings.list[2].found, "would get no result"));
+	weir_findings_fini(&doctor.findings);
+	SHELL("umount /proc && ip link del lb3");
+}
+
 TEST(vip_that_only_a_route_makes_local_has_its_own_cure) {
 	struct weir_doctor doctor;
 
