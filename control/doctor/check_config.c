@@ -2,13 +2,16 @@
 //
 // Checks the configuration: errors and warnings of the parser, and valid settings that are
 // probably mistakes.
+#include <linux/rtnetlink.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "config_keys.h"
 #include "device.h"
 #include "doctor.h"
 #include "forwarding.h"
+#include "kernel.h"
 
 #define EDIT(doctor) weir_findings_cure(&(doctor)->findings, "editor %s", (doctor)->config_path)
 
@@ -40,11 +43,30 @@ static void show(struct weir_doctor *doctor, enum weir_finding_level level,
 	}
 }
 
-// Checks whether client packets of the maximum size (1500 bytes) still fit into the MTU of the port
-// after encapsulation.
-static void check_port(struct weir_doctor *doctor, const struct weir_config_port *port) {
+// Returns the index of the port that sends packets to a backend, or -1 if it is unknown: with
+// several ports, the routes of this machine decide.
+static int port_to(const struct weir_doctor *doctor, const struct weir_address *backend) {
 	const struct weir_config *config = doctor->file;
-	unsigned int most = 0;
+	const struct weir_config_port *port;
+	struct weir_kernel_route route;
+
+	if (config->port_count == 1) {
+		return 0;
+	}
+	if (doctor->root[0] != '\0' || weir_kernel_route(backend, &route) < 0 ||
+		route.type != RTN_UNICAST) {
+		return -1;
+	}
+	port = weir_doctor_find_port(doctor->root, config, route.interface);
+	return port != NULL ? (int)(port - config->ports) : -1;
+}
+
+// Gets for each port the bytes of the largest outer headers of its packets. Packets to backends
+// whose port is unknown count for the ports with the largest MTU.
+static void measure_headers(
+	const struct weir_doctor *doctor, uint32_t bytes[WEIR_CONFIG_PORTS_MAX]) {
+	const struct weir_config *config = doctor->file;
+	uint32_t unknown = 0, mtu = 0;
 
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		const struct weir_config_service *service = &config->services[i];
@@ -53,18 +75,41 @@ static void check_port(struct weir_doctor *doctor, const struct weir_config_port
 			const struct weir_config_backend *backend = &service->backends[k];
 			const struct weir_forwarding forwarding =
 				weir_config_forwarding_of(service, backend);
-			unsigned int bytes =
+			const uint32_t own =
 				weir_forwarding_overhead(&forwarding, backend->address.family);
+			const int port = own > 0 ? port_to(doctor, &backend->address) : 0;
+			uint32_t *most = port < 0 ? &unknown : &bytes[port];
 
-			most = bytes > most ? bytes : most;
+			*most = own > *most ? own : *most;
 		}
 	}
-	if (most > 0 && port->mtu < 1500 + most) {
-		weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
-			"mtu %u leaves %u bytes for a client's packet in the tunnel: set mtu %u "
-			"here and on the path to the backends, or a smaller advmss on the backends",
-			port->mtu, port->mtu - most, 1500 + most);
-		EDIT(doctor);
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		mtu = config->ports[i].mtu > mtu ? config->ports[i].mtu : mtu;
+	}
+	for (uint32_t i = 0; i < config->port_count; i++) {
+		if (config->ports[i].mtu == mtu && unknown > bytes[i]) {
+			bytes[i] = unknown;
+		}
+	}
+}
+
+// Checks whether client packets of the maximum size (1500 bytes) still fit into the MTU of the
+// ports after encapsulation.
+static void check_ports(struct weir_doctor *doctor) {
+	uint32_t bytes[WEIR_CONFIG_PORTS_MAX] = {0};
+
+	measure_headers(doctor, bytes);
+	for (uint32_t i = 0; i < doctor->file->port_count; i++) {
+		const struct weir_config_port *port = &doctor->file->ports[i];
+
+		if (bytes[i] > 0 && port->mtu < 1500 + bytes[i]) {
+			weir_findings_add(&doctor->findings, WEIR_FINDING_NOTICE, port->name,
+				"mtu %u leaves %u bytes for a client's packet in the tunnel: set "
+				"mtu %u here and on the path to the backends, or a smaller advmss "
+				"on the backends",
+				port->mtu, port->mtu - bytes[i], 1500 + bytes[i]);
+			EDIT(doctor);
+		}
 	}
 }
 
@@ -186,9 +231,7 @@ void weir_doctor_check_config(struct weir_doctor *doctor) {
 		report_substitute(doctor);
 		return;
 	}
-	for (uint32_t i = 0; i < config->port_count; i++) {
-		check_port(doctor, &config->ports[i]);
-	}
+	check_ports(doctor);
 	for (uint32_t i = 0; i < config->service_count; i++) {
 		check_service(doctor, &config->services[i]);
 	}
