@@ -348,6 +348,9 @@ static void cure_unchecked(struct weir_doctor *doctor, const json_t *row, const 
 			"ip route get %s; nft list ruleset # find the rule that drops packets to "
 			"this address",
 			address);
+	} else if (strstr(why, "a route of this host refuses packets") != NULL) {
+		weir_findings_cure(findings, "ip %sroute show match %s",
+			strchr(address, ':') != NULL ? "-6 " : "", address);
 	} else if (strstr(why, "restart weir-control") != NULL) {
 		weir_findings_cure(findings, "systemctl restart weir-control");
 	} else if (strstr(why, "is an address of this host") != NULL) {

@@ -9,6 +9,7 @@ from agents import Agents
 from lab import HERE, PYTHON, VIP4, backend_address, service
 from netns import sh, wait_for
 from scenario import scenario
+from scenarios_doctor import find
 
 GRPC = os.path.join(HERE, "..", "unit", "control", "daemon", "health", "grpc_server.py")
 BACKENDS = {"web-1": 100, "web-2": 100}
@@ -218,3 +219,74 @@ def disabled_link_blames_no_backend(lab):
         assert not refused(lab), refused(lab)
     lab.stop_host(1)
     wait_for("web-1 refusing", lambda: {change["service"] for change in refused(lab)} == {"often", "six"}, 10)
+
+
+BOTH_ARMS = [{"name": f"web-{n}", "address": backend_address(n, 6 if n % 2 == 0 else 4)} for n in (1, 2, 3, 4)]
+
+
+def disable_port(lab):
+    """Take the interface of the port lan down, and remove it later. Its subnets have unreachable routes."""
+    def no_results():
+        details = {row["backend"]: row["last"]["detail"] for row in lab.api("health.show")}
+        assert details["web-1"] == details["web-2"] == "no result: port lan has no link", details
+        return True
+
+    def served(count=40):
+        found = Counter()
+        for _ in range(count):
+            line = clients.Line(lab.client, VIP4)
+            found[line.backend] += 1
+            line.close()
+        return set(found)
+
+    lb = lab.lb
+    lb.ip("route", "add", "10.0.0.13", "via", "10.1.0.1")  # web-3 and web-4 are behind the other port
+    lb.ip("-6", "route", "add", backend_address(4, 6), "via", "2001:db8:b::1")
+    lb.ip("route", "add", "unreachable", "10.0.0.0/24", "metric", "4000000")
+    lb.ip("-6", "route", "add", "unreachable", "2001:db8:a::/64", "metric", "4000000")
+    lab.start()
+    lines = clients.line_per_backend(lab.client, VIP4, [each["name"] for each in BOTH_ARMS])
+    for line in lines.values():
+        line.sock.settimeout(20)
+    lb.ip("link", "set", "lb1", "down")
+    wait_for("checks without a result", no_results, 10, 0.1)
+    wait_for("no next hops behind lan", lambda: {row["name"] for row in lab.backends() if not row["resolved"]} ==
+             {"web-1", "web-2"}, 10)
+    wait_for_results(lab, 6)
+    no_results()
+    assert served() == {"web-3", "web-4"} and not refused(lab), refused(lab)
+    lab.programs["control"].kill()
+    lab.start_control()  # which does not find out which port led to web-1 and web-2
+    wait_for_results(lab, 6)
+    assert not refused(lab), refused(lab)
+    for number in (1, 2):
+        row = find(lab, "checks", f"lines/web-{number}", "warning", "a route of this host refuses packets to the backend")
+        assert "unreachable " in lb.run("bash", "-ec", row["cure"]), row
+    lb.ip("link", "set", "lb1", "up")
+    lb.ip("addr", "add", "2001:db8:a::2/64", "dev", "lb1", "nodad")
+    clients.check_lines(lines)
+    wait_for("every backend usable", lab.all_usable, 20)
+    assert served() == set(lines) and not refused(lab), refused(lab)
+    lb.ip("link", "del", "lb1")
+    wait_for("checks without a result", no_results, 10, 0.1)
+    wait_for_results(lab, 6)
+    assert not refused(lab), refused(lab)
+    clients.check_lines({name: lines[name] for name in ("web-3", "web-4")})
+
+
+BOTH_ARMS_LINES = service("lines", 7000, backends=BOTH_ARMS, vips=(VIP4,), check={"type": "tcp", "port": 80},
+                          on_backend_down="reset")
+
+
+@scenario(start=False, two_armed=True, services=[BOTH_ARMS_LINES])
+def unreachable_routes_keep_backends_of_a_disabled_port(lab):
+    """If the interface of a port is down, and its subnets have unreachable routes, no check of its backends fails"""
+    disable_port(lab)
+
+
+@scenario(start=False, two_armed=True, services=[BOTH_ARMS_LINES])
+def unreachable_routes_count_despite_a_static_gateway(lab):
+    """The same if the other port has a gateway_mac: it sends no packets to backends with an unreachable route"""
+    lab.port = {"gateway_mac": lab.mac(lab.net, "lb0"), "source_ipv4": "10.1.0.2", "source_ipv6": "2001:db8:b::2"}
+    lab.write_config()
+    disable_port(lab)

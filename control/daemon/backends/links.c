@@ -78,22 +78,34 @@ static bool explains(const struct weir_links_port *port, const struct weir_links
 	       (port->down_ms != 0 && failure->began_ms < counts_from_ms(port, failure));
 }
 
-bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
-	char *why, size_t bytes) {
+// Returns the first port to the backend if its link, and those of all other ports that may lead to
+// the backend, explain the failure; otherwise NULL.
+static const struct weir_links_port *find_reason(
+	const struct weir_links *links, const struct weir_links_failure *failure) {
 	uint32_t first, end;
 
 	range_of(links, failure->way.port, &first, &end);
 	for (uint32_t i = first; i < end; i++) {
 		if (!explains(&links->ports[i], failure)) {
-			return false;
+			return NULL;
 		}
 	}
-	if (first == end) {
-		return false;
+	return first < end ? &links->ports[first] : NULL;
+}
+
+bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
+	char *why, size_t bytes) {
+	const struct weir_links_port *port = find_reason(links, failure);
+
+	if (port != NULL) {
+		snprintf(why, bytes,
+			port->down ? "no result: port %s has no link"
+				   : "no result: port %s had no link",
+			port->info.name);
+	} else if (failure->way.refused) {
+		snprintf(why, bytes,
+			"no result: a route of this host refuses packets to the "
+			"backend");
 	}
-	snprintf(why, bytes,
-		links->ports[first].down ? "no result: port %s has no link"
-					 : "no result: port %s had no link",
-		links->ports[first].info.name);
-	return true;
+	return port != NULL || failure->way.refused;
 }

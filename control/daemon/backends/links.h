@@ -6,7 +6,8 @@
 // either, because the next hop must be resolved again. After a link comes up, addresses, routing
 // protocols and taps also need some time. So if the kernel has lost the route to the backend, or
 // the MAC address of the gateway, this period of one timeout begins when the kernel has both again,
-// at the latest WEIR_LINKS_ROUTE_MS after the link is up.
+// at the latest WEIR_LINKS_ROUTE_MS after the link is up. While a route of type unreachable,
+// prohibit or blackhole refuses packets to a backend, no failure is evidence either.
 //
 // Threads: only the event loop's thread.
 #pragma once
@@ -56,7 +57,7 @@ struct weir_links_failure {
 	uint32_t timeout_ms; // timeout of the check
 };
 
-// Returns whether a missing link explains a failure. If so, the failure is not evidence that the
-// backend is down, and why receives one line.
+// Returns whether a missing link, or a route that refuses packets, explains a failure. If so, the
+// failure is not evidence that the backend is down, and why receives one line.
 bool weir_links_excuse(const struct weir_links *links, const struct weir_links_failure *failure,
 	char *why, size_t bytes);

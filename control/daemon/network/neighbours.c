@@ -39,7 +39,8 @@ static const struct weir_address *source_of(
 }
 
 // Returns the first port that has a static gateway and a source address for the family of an
-// address, or -1. This port is used for addresses that the kernel does not route to a port.
+// address, or -1. This port is used for addresses that the kernel does not route to a port, unless
+// a route refuses them.
 static int static_port(const struct weir_neighbours *n, const struct entry *entry) {
 	for (uint32_t i = 0; i < n->port_count; i++) {
 		if (n->ports[i].has_gateway_mac && source_of(n, i, entry)->family != 0) {
@@ -53,6 +54,11 @@ static void explain_route(
 	const struct weir_neighbours *n, const struct entry *entry, char *why, size_t bytes) {
 	if (entry->route.local) {
 		snprintf(why, bytes, "address is local to this host");
+	} else if (entry->route.refused) {
+		snprintf(why, bytes, "the route is of type %s",
+			entry->route.error == -EHOSTUNREACH ? "unreachable"
+			: entry->route.error == -EACCES     ? "prohibit"
+							    : "blackhole");
 	} else if (entry->route.error) {
 		snprintf(why, bytes, "no route (%s)", strerror(-entry->route.error));
 	} else {
@@ -98,12 +104,13 @@ static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entr
 	return mtu;
 }
 
-// Returns the port that sends the packets to an address, or -1.
+// Returns the port that sends the packets to an address, or -1. A route that refuses packets to the
+// address says that they must not leave through a static gateway either.
 static int port_to(const struct weir_neighbours *n, const struct entry *entry) {
 	const struct weir_route *route = &entry->route;
 	int port = route->error || route->local ? -1 : weir_neighbours_port_of(n, route->ifindex);
 
-	return port < 0 && !route->local ? static_port(n, entry) : port;
+	return port < 0 && !route->local && !route->refused ? static_port(n, entry) : port;
 }
 
 // Returns whether the host with this address is on the link of the route's interface, not behind a
@@ -377,7 +384,9 @@ struct weir_way weir_neighbours_way(
 	if (entry == NULL || !entry->looked_up) {
 		return (struct weir_way){.port = -1};
 	}
-	return (struct weir_way){.port = port_to(n, entry), .since_ms = entry->way_ms};
+	return (struct weir_way){.port = port_to(n, entry),
+		.refused = entry->route.refused,
+		.since_ms = entry->way_ms};
 }
 
 bool weir_neighbours_find(

@@ -23,6 +23,8 @@ struct weir_neighbour_port {
 // The path of packets to an address.
 struct weir_way {
 	int port; // index of the port; -1 = none, not looked up yet, or the address is not watched
+	// The kernel's route refuses packets: it is of type unreachable, prohibit or blackhole.
+	bool refused;
 	// Loop time since which there have been a route through the port, a source address and, if
 	// the route has a gateway, the gateway's MAC address; 0 = one of these is missing now.
 	uint64_t since_ms;

@@ -279,6 +279,9 @@ int weir_routes_lookup(
 	}
 	if (answer.error) {
 		route.error = answer.error;
+		// the types unreachable, prohibit and blackhole
+		route.refused = answer.error == -EHOSTUNREACH || answer.error == -EACCES ||
+				answer.error == -EINVAL;
 	}
 	*ret = route;
 	return 0;

@@ -175,7 +175,7 @@ def check_reasons(root):
     with open(f"{root}/control/doctor/check_service.c", encoding="ascii") as file:
         parts = set(re.findall(r'strstr\(why, "(.*?)"\)', file.read())) - OF_LIBUV
     text = ""
-    for source in ("data_path/data_path.c", "health/health_ping.c"):
+    for source in ("data_path/data_path.c", "health/health_ping.c", "backends/links.c"):
         with open(f"{root}/control/daemon/{source}", encoding="ascii") as file:
             text += file.read()
     if len(parts) < 4:

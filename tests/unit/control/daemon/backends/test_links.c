@@ -49,6 +49,22 @@ TEST(failures_without_a_link_are_no_result) {
 	assert_false(excuses(&links, 1, 9000, "")); // port lan has a link
 }
 
+// A route for the time without the interface of a port. If a link explains the failure, too, that
+// is the reason.
+TEST(failures_with_a_route_that_refuses_are_no_result) {
+	const struct weir_links_failure failure = {
+		.way = {.port = -1, .refused = true}, .began_ms = 9000, .timeout_ms = TIMEOUT_MS};
+	struct weir_links links = two_ports();
+	char text[96] = "";
+
+	(void)state;
+	assert_true(weir_links_excuse(&links, &failure, text, sizeof(text)));
+	assert_string_equal(text, "no result: a route of this host refuses packets to the backend");
+	links.ports[0].down = links.ports[1].down = true;
+	assert_true(weir_links_excuse(&links, &failure, text, sizeof(text)));
+	assert_string_equal(text, "no result: port wan has no link");
+}
+
 // The link was down while the check ran, or came back less than a timeout before the check started.
 // In the second case, a neighbour may not be resolved again yet.
 TEST(failures_just_after_a_link_is_back_are_no_result) {

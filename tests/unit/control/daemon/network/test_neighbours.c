@@ -147,6 +147,44 @@ TEST(neighbours_with_a_static_gateway_need_no_entry, setup, teardown) {
 	assert_non_null(strstr(expect(lab, "2001:db8:99::1", NULL)->why, "no route"));
 }
 
+// Such a route is a fallback for a subnet whose interface is down. An address without a route has
+// the static gateway.
+TEST(neighbours_with_a_route_that_refuses_have_no_next_hop, setup, teardown) {
+	static const struct {
+		const char *ipv4, *ipv6, *why;
+	} cases[] = {{"10.70.0.1", "2001:db8:70::1", "the route is of type unreachable"},
+		{"10.71.0.1", "2001:db8:71::1", "the route is of type prohibit"},
+		{"10.72.0.1", "2001:db8:72::1", "the route is of type blackhole"}};
+	struct lab *lab = *state;
+
+	SHELL("ip route add unreachable 10.70.0.0/24 metric 4000000 &&"
+	      "ip route add prohibit 10.71.0.0/24 && ip route add blackhole 10.72.0.0/24 &&"
+	      "ip -6 route add unreachable 2001:db8:70::/64 metric 4000000 &&"
+	      "ip -6 route add prohibit 2001:db8:71::/64 &&"
+	      "ip -6 route add blackhole 2001:db8:72::/64");
+	lab->ports[1].has_gateway_mac = true;
+	lab->ports[1].source_ipv4 = watch_lab_address("192.0.2.1");
+	lab->ports[1].source_ipv6 = watch_lab_address("2001:db8:77::1");
+	for (size_t i = 0; i < 3; i++) {
+		watch(lab, cases[i].ipv4);
+		watch(lab, cases[i].ipv6);
+	}
+	watch(lab, "203.0.113.5");
+	watch(lab, "2001:db8:99::1");
+	configure(lab);
+	for (size_t i = 0; i < 3; i++) {
+		assert_string_equal(expect(lab, cases[i].ipv4, NULL)->why, cases[i].why);
+		assert_string_equal(expect(lab, cases[i].ipv6, NULL)->why, cases[i].why);
+		assert_int_equal(way_to(lab, cases[i].ipv4).port, -1);
+	}
+	assert_int_equal(expect(lab, "203.0.113.5", "00:00:00:00:00:00")->hop.port, 1);
+	assert_int_equal(expect(lab, "2001:db8:99::1", "00:00:00:00:00:00")->hop.port, 1);
+	SHELL("ip route del 10.70.0.0/24 metric 4000000 && ip route del 10.71.0.0/24 &&"
+	      "ip route del 10.72.0.0/24");
+	SHELL("ip -6 route del 2001:db8:70::/64 && ip -6 route del 2001:db8:71::/64 &&"
+	      "ip -6 route del 2001:db8:72::/64");
+}
+
 TEST(neighbours_use_the_configured_source, setup, teardown) {
 	struct lab *lab = *state;
 
