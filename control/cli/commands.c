@@ -611,7 +611,7 @@ const struct weir_cli_command weir_cli_commands[] = {
 	{"health", "show", "[SERVICE]", "show health checks and their latest results", NULL,
 	 "weirctl health show web", "health.show", 0, 1, 0, build_service, weir_show_health, NULL, false},
 	{"health", "history", "[[SERVICE/]NAME]", "show the health history of backends, with reasons",
-	 "The history has the last 1,024 changes of all backends and services.\n"
+	 "The history has at most 1,024 changes; the service with the most loses its oldest ones.\n"
 	 "SERVICE/ selects all backends of a service.\n",
 	 "weirctl health history web/web-1", "health.history", 0, 1, 0, build_backend,
 	 weir_show_history, NULL, false},

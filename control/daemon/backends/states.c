@@ -35,10 +35,7 @@ struct weir_states {
 	struct entry *entries; // indexed by backend id
 	uint32_t ids;
 	uint64_t generation;
-	struct weir_states_change history[WEIR_STATES_HISTORY];
-	// Number of changes and events since the start. Number n (from 0) is stored at the index n
-	// % WEIR_STATES_HISTORY.
-	uint64_t changes;
+	struct weir_changes history;
 };
 
 int weir_states_create(struct weir_log *log, weir_states_changed changed, void *context,
@@ -80,16 +77,15 @@ static struct entry *find(const struct weir_states *states, uint16_t backend) {
 
 static void remember(struct weir_states *states, const struct weir_backend_state *backend,
 	enum weir_health_state to, const char *source, const char *why) {
-	struct weir_states_change *change =
-		&states->history[states->changes++ % WEIR_STATES_HISTORY];
-
-	*change = (struct weir_states_change){.time_ms = weir_wall_ms(),
+	struct weir_states_change change = {.time_ms = weir_wall_ms(),
 		.from = (enum weir_health_state)backend->health,
 		.to = to};
-	memcpy(change->service, backend->service, sizeof(change->service));
-	memcpy(change->backend, backend->name, sizeof(change->backend));
-	snprintf(change->source, sizeof(change->source), "%s", source);
-	snprintf(change->why, sizeof(change->why), "%s", why);
+
+	memcpy(change.service, backend->service, sizeof(change.service));
+	memcpy(change.backend, backend->name, sizeof(change.backend));
+	snprintf(change.source, sizeof(change.source), "%s", source);
+	snprintf(change.why, sizeof(change.why), "%s", why);
+	weir_changes_add(&states->history, &change);
 }
 
 // Sets the facts of a backend and computes the state from the facts. If the state in the tables
@@ -286,9 +282,9 @@ int weir_states_status(
 
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret) {
-	if (n >= states->changes || n >= WEIR_STATES_HISTORY) {
-		return false;
-	}
-	*ret = states->history[(states->changes - 1 - n) % WEIR_STATES_HISTORY];
-	return true;
+	return weir_changes_get(&states->history, n, ret);
+}
+
+uint64_t weir_states_history_lost(const struct weir_states *states) {
+	return states->history.lost;
 }

@@ -11,14 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "changes.h"
 #include "config.h"
 #include "health_state.h"
 #include "log.h"
 #include "tables.h"
 
 #define WEIR_STATES_WHY_BYTES 96
-#define WEIR_STATES_EVENT_BYTES 320 // size of the text of an event, which can name binds
-#define WEIR_STATES_HISTORY 1024u // number of changes and events kept, of all backends and services
 
 struct weir_states;
 
@@ -47,15 +46,6 @@ struct weir_states_status {
 	// Reason of the last change, valid until the next change; "" = no change since this process
 	// was started or the backend was added.
 	const char *why;
-};
-
-struct weir_states_change {
-	uint64_t time_ms; // milliseconds since 1970
-	char service[WEIR_NAME_BYTES];
-	char backend[WEIR_NAME_BYTES]; // "": an event of the service
-	enum weir_health_state from, to; // equal: an event without a change of state
-	char source[16]; // source of the change: "check", ...
-	char why[WEIR_STATES_EVENT_BYTES];
 };
 
 // Returns 0 or -ENOMEM.
@@ -112,3 +102,7 @@ int weir_states_status(
 // such change or event.
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret);
+
+// Returns the number of changes and events that are no longer kept, of services without a later
+// one. 0 unless there are more services than WEIR_STATES_HISTORY.
+uint64_t weir_states_history_lost(const struct weir_states *states);

@@ -452,11 +452,14 @@ function showBackends() {
 }
 
 // Returns an entry of the health history as an event: a change of health, another event of a
-// backend, or the end of a drain.
+// backend, the end of a drain, or the begin of the history of a service.
 function healthEvent(event) {
 	const one = {time: event.time_ms, of: event.backend ? `${event.service}/${event.backend}` : event.service};
 	if (event.source === "drain") {
 		return {...one, what: "end of drain", kind: /(^|: )drained: /.test(event.why) ? "good" : "warn", why: event.why};
+	}
+	if (event.source === "history") {
+		return {...one, what: "begin of history", kind: "", why: event.why};
 	}
 	return {...one, kind: event.to === "refusing" ? "bad" : event.to === "healthy" ? "good" : "warn",
 		...event.from === event.to ? {what: event.source, why: event.why}

@@ -355,3 +355,74 @@ TEST(metrics_show_has_null_for_unknown_values) {
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
 }
+
+#define CHECKED "\"health_check\": {\"type\": \"tcp\", \"interval_ms\": 60000}, "
+
+static void reload(struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
+	// The ids of removed backends become free only after their reload.
+	LAB_UNTIL(strcmp(lab_code(&web->lab, JSON({"command": "config.reload"})), "ok") == 0);
+}
+
+// Reload twice, with n backends in both services, which differ from those of other rounds. The
+// second reload removes the checks, so each of these backends changes to healthy.
+static void change_backends(struct web *web, unsigned int round, unsigned int n) {
+	size_t room = n * 80 + 2048, used = 0;
+	char *text = malloc(room), *services = malloc(room);
+
+	for (unsigned int i = 0; i < n; i++) {
+		used += (size_t)snprintf(text + used, room - used,
+			", {\"name\": \"m-%u-%u\", \"address\": \"10.%u.%u.%u\"}", round, i,
+			10 + round, i / 250, i % 250 + 1);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		snprintf(services, room,
+			"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", "
+			"\"protocol\": \"tcp\", \"port\": 80}], %s\"table_size\": 4099, "
+			"\"backends\": [{\"name\": \"w-1\", \"address\": \"10.0.1.11\"}, "
+			"{\"name\": \"w-2\", \"address\": \"10.0.1.12\"}%s]}, %s",
+			i == 0 ? CHECKED : "", text, DNS_SERVICE);
+		reload(web, services);
+	}
+	free(text);
+	free(services);
+}
+
+// Returns whether this is the event that the history of this service begins here.
+static bool is_begin(const json_t *change, const char *service) {
+	return is_text(json_object_get(change, "source"), "history") &&
+	       is_text(json_object_get(change, "service"), service) &&
+	       json_is_null(json_object_get(change, "backend")) &&
+	       json_is_null(json_object_get(change, "to")) &&
+	       strstr(json_string_value(json_object_get(change, "why")),
+		       "the history of this service begins here: ") != NULL;
+}
+
+// A service with many changes must not remove the changes of others, and its own answers show that
+// older ones are missing.
+TEST(history_keeps_the_changes_of_a_quiet_service) {
+	struct web *web = *state;
+	json_t *list;
+
+	json_decref(lab_result(&web->lab, JSON({"command": "bind.drain", "service": "dns"})));
+	LAB_UNTIL(has_drain_event(&web->lab, "dns", "drained: no open flows"));
+	json_decref(lab_result(&web->lab, JSON({"command": "bind.ready", "service": "dns"})));
+	for (unsigned int round = 0; round < 4; round++) {
+		change_backends(web, round, 400);
+	}
+	assert_true(has_drain_event(&web->lab, "dns", "drained: no open flows"));
+	list = lab_result(&web->lab, JSON({"command": "health.history", "service": "web"}));
+	assert_true(is_begin(json_array_get(list, 0), "web"));
+	assert_true(is_text(json_object_get(json_array_get(list, 1), "to"), "healthy"));
+	json_decref(list);
+	list = lab_result(
+		&web->lab, JSON({"command": "health.history", "service": "web", "backend": "w-2"}));
+	assert_true(is_begin(json_array_get(list, 0), "web"));
+	json_decref(list);
+	list = lab_result(&web->lab, JSON({"command": "health.history", "backend": "w-2"}));
+	assert_true(is_begin(json_array_get(list, 0), "web"));
+	json_decref(list);
+	assert_string_equal(lab_code(&web->lab,
+		JSON({"command": "health.history", "service": "web", "backend": "x"})), "not-found");
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+}

@@ -273,7 +273,29 @@ TEST(history_records_the_source_of_changes) {
 	}
 	assert_true(weir_states_history(own->states, WEIR_STATES_HISTORY - 1, &change));
 	assert_string_equal(change.backend, "b1");
+	assert_int_equal(change.older, WEIR_STATES_HISTORY + 2);
 	assert_false(weir_states_history(own->states, WEIR_STATES_HISTORY, &change));
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_int_equal(change.older, 0);
+}
+
+// With more services than places, the services with the last changes keep one each.
+TEST(history_of_more_services_than_places) {
+	struct own *own = *state;
+	struct weir_states_change change;
+	char name[16];
+
+	for (unsigned int i = 0; i < 3 * WEIR_STATES_HISTORY; i++) {
+		snprintf(name, sizeof(name), "n%u", i / 2);
+		weir_states_record_service(own->states, name, "down", "no backend");
+	}
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_string_equal(change.service, "n1535");
+	assert_true(weir_states_history(own->states, WEIR_STATES_HISTORY - 1, &change));
+	assert_string_equal(change.service, "n513");
+	assert_int_equal(change.older, 1);
+	assert_false(weir_states_history(own->states, WEIR_STATES_HISTORY, &change));
+	assert_int_equal(weir_states_history_lost(own->states), 1026);
 }
 
 TEST(next_hops_are_in_the_history_when_they_change) {
