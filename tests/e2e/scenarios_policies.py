@@ -351,7 +351,8 @@ def flow_control_rejects_and_recovers(lab):
         assert code == 1 and re.search(r"WARNING: \d+ new flows rejected in the last minute, because every "
                                        r"backend was at max_active_flows: lines", out), (code, out)
         _, out, _ = lab.weirctl("flow", "lookup", "tcp", "192.0.2.2:1", f"{VIP4}:7000")
-        assert "such flows are dropped (when_exhausted)" in out, out
+        assert re.search(r"every backend was at max_active_flows for \d+ new flows in the last minute: \d+ "
+                         "rejected; when_exhausted is reject: such flows are dropped", out), out
         _, out, _ = lab.weirctl("doctor", check=False)
         assert re.search("warning +services +lines +rejected new flows in the last minute", out), out
         left = opened.pop()
@@ -362,6 +363,16 @@ def flow_control_rejects_and_recovers(lab):
         assert opened[-1].backend == left.backend, opened[-1].backend
         for line in opened:
             assert line.ask() == line.backend
+        for after in (limited("spill"), {}):  # the flows were rejected, whatever is configured now
+            lab.services[0].pop("flow_control", None)
+            lab.services[0].update(after)
+            lab.write_config()
+            lab.weirctl("config", "reload")
+            code, out, _ = lab.weirctl("status", check=False)
+            assert code == 1 and "rejected in the last minute" in out, (code, out)
+            for question in (("service", "show"), ("flow", "lookup", "tcp", "192.0.2.2:1", f"{VIP4}:7000")):
+                _, out, _ = lab.weirctl(*question)
+                assert re.search(r"in the last minute: \d+ rejected; when_exhausted is spill", out), out
     finally:
         for line in opened:
             line.close()

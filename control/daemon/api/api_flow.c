@@ -256,19 +256,13 @@ static void explain_removal(const struct weir_service_state *service, char *why)
 }
 
 // If new flows arrived in the last minute while every backend was at max_active_flows, appends to
-// `why` what happens to such flows: they are dropped, or go to a backend at its limit.
+// `why` what happened to these flows, and what happens to such flows now.
 static void explain_limit(
 	const struct weir_daemon *daemon, const struct weir_service_state *service, char *why) {
-	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, service->id);
+	char text[WEIR_API_LIMITED_BYTES];
 
-	if (limited > 0) {
-		weir_append(why, WEIR_API_WHY_BYTES,
-			"; in the last minute every backend was at max_active_flows for %llu new "
-			"flow%s: such flows %s (when_exhausted)",
-			(unsigned long long)limited, weir_plural(limited),
-			service->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
-				? "are dropped"
-				: "go to a backend at its limit");
+	if (weir_api_limited_text(daemon, service, text)[0] != '\0') {
+		weir_append(why, WEIR_API_WHY_BYTES, "; %s", text);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include "api_counters.h"
 #include "api_order.h"
 #include "api_show.h"
+#include "append.h"
 #include "daemon.h"
 #include "duration.h"
 #include "plural.h"
@@ -56,12 +57,39 @@ static void warn_of_removal(const struct weir_service_state *state, json_t *warn
 	}
 }
 
+const char *weir_api_limited_text(const struct weir_daemon *daemon,
+	const struct weir_service_state *service, char text[WEIR_API_LIMITED_BYTES]) {
+	const struct weir_recent_limited recent =
+		weir_recent_limited(&daemon->recent, daemon->segment, service->id);
+	const uint64_t flows = recent.rejected + recent.spilled;
+
+	text[0] = '\0';
+	if (flows == 0) {
+		return text;
+	}
+	weir_append(text, WEIR_API_LIMITED_BYTES,
+		"every backend was at max_active_flows for %llu new flow%s in the last minute: ",
+		(unsigned long long)flows, weir_plural(flows));
+	if (recent.rejected > 0) {
+		weir_append(text, WEIR_API_LIMITED_BYTES, "%llu rejected%s",
+			(unsigned long long)recent.rejected, recent.spilled > 0 ? ", " : "");
+	}
+	if (recent.spilled > 0) {
+		weir_append(text, WEIR_API_LIMITED_BYTES, "%llu spilled",
+			(unsigned long long)recent.spilled);
+	}
+	weir_append(text, WEIR_API_LIMITED_BYTES, "; when_exhausted is %s",
+		service->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
+			? "reject: such flows are dropped"
+			: "spill");
+	return text;
+}
+
 static json_t *json_warnings(
 	struct weir_daemon *daemon, const struct weir_service_state *state, uint16_t id) {
-	uint64_t limited = weir_recent_limited(&daemon->recent, daemon->segment, id);
 	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
 	json_t *warnings = json_array();
-	char text[160];
+	char text[160], limited[WEIR_API_LIMITED_BYTES];
 
 	if (drained > 0) {
 		snprintf(text, sizeof(text),
@@ -77,15 +105,8 @@ static json_t *json_warnings(
 		json_array_append_new(warnings, json_string(text));
 	}
 	warn_of_removal(state, warnings);
-	if (limited > 0) {
-		snprintf(text, sizeof(text),
-			"connection limit: every backend was at max_active_flows for %llu new "
-			"flow%s in the last minute; when_exhausted is %s",
-			(unsigned long long)limited, limited == 1 ? "" : "s",
-			state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
-				? "reject: such flows are dropped"
-				: "spill");
-		json_array_append_new(warnings, json_string(text));
+	if (weir_api_limited_text(daemon, state, limited)[0] != '\0') {
+		json_array_append_new(warnings, json_sprintf("connection limit: %s", limited));
 	}
 	return warnings;
 }
@@ -246,17 +267,19 @@ static json_t *json_settings(struct weir_daemon *daemon, uint16_t id,
 
 static json_t *json_flow_control(
 	struct weir_daemon *daemon, const struct weir_config_flow_control *config, uint16_t id) {
+	const struct weir_recent_limited recent =
+		weir_recent_limited(&daemon->recent, daemon->segment, id);
 	uint64_t dropped = 0;
 
 	for (uint32_t i = 0; daemon->segment != NULL && i < daemon->segment->workers; i++) {
 		dropped += weir_counter_read(
 			&daemon->segment->worker_counters[i].drops[WEIR_DROP_FLOW_CONTROL]);
 	}
-	return json_pack("{s:I, s:s, s:I, s:I}", "max_active_flows",
+	return json_pack("{s:I, s:s, s:I, s:I, s:I}", "max_active_flows",
 		(json_int_t)config->max_active_flows, "when_exhausted",
 		weir_config_when_exhausted_name(config->when_exhausted), "last_minute",
-		(json_int_t)weir_recent_limited(&daemon->recent, daemon->segment, id),
-		"drops_of_all_services", (json_int_t)dropped);
+		(json_int_t)(recent.spilled + recent.rejected), "rejected_last_minute",
+		(json_int_t)recent.rejected, "drops_of_all_services", (json_int_t)dropped);
 }
 
 static json_t *json_subset(const struct weir_config_subset *config) {

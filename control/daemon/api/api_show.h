@@ -24,6 +24,13 @@ int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct w
 // significant digits: with 10,000 backends, each backend of a service has a share of only 0.01 %.
 json_t *weir_json_percent(double value);
 
+// Writes for how many new flows of the last minute every backend of the service was at its limit,
+// how many of them were rejected, how many spilled, and what happens to such flows now. "" if there
+// were none. Returns text.
+#define WEIR_API_LIMITED_BYTES 224
+const char *weir_api_limited_text(const struct weir_daemon *daemon,
+	const struct weir_service_state *service, char text[WEIR_API_LIMITED_BYTES]);
+
 // Lists the binds of a service as text.
 json_t *weir_json_binds(const struct weir_config_service *service);
 

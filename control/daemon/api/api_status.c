@@ -201,15 +201,6 @@ static bool is_drained(const struct weir_daemon *daemon, uint16_t id) {
 	return drained > 0 && drained == weir_tables_select_binds(daemon->tables, id, NULL);
 }
 
-// Returns how many new flows a service rejected in the last minute because every backend was at its
-// limit.
-static uint64_t rejected_flows(
-	const struct weir_daemon *daemon, const struct weir_service_state *state) {
-	return state->settings.when_exhausted == WEIR_EXHAUSTED_REJECT
-		       ? weir_recent_limited(&daemon->recent, daemon->segment, state->id)
-		       : 0;
-}
-
 // Counts a service that has eligible backends if it is below its quorum, in panic mode, or on its
 // backups.
 static void count_degraded(const struct weir_daemon *daemon, const struct weir_service_state *state,
@@ -240,7 +231,7 @@ static void count_service(
 		services->leaving += state.removal == WEIR_DRAIN_DRAINING;
 		return;
 	}
-	rejected = rejected_flows(daemon, &state);
+	rejected = weir_recent_limited(&daemon->recent, daemon->segment, id).rejected;
 	if (rejected > 0) {
 		services->rejected += rejected;
 		json_array_append_new(services->rejecting_names, json_string(name));

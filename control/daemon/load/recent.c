@@ -8,7 +8,8 @@
 
 void weir_recent_fini(struct weir_recent *recent) {
 	free(recent->new_flows);
-	free(recent->limited);
+	free(recent->spilled);
+	free(recent->rejected);
 	*recent = (struct weir_recent){0};
 }
 
@@ -25,12 +26,16 @@ static struct count new_flows_of(const struct weir_segment *segment, uint32_t ba
 	return (struct count){weir_sum_backend(segment, backend).new_flows + base, base};
 }
 
-static struct count limited_of(const struct weir_segment *segment, uint32_t service) {
-	const struct weir_share_counters *bases = &segment->service_bases[service];
-	struct weir_share_counters sum = weir_sum_service(segment, service);
-	uint64_t base = bases->spilled + bases->rejected;
+static struct count spilled_of(const struct weir_segment *segment, uint32_t service) {
+	uint64_t base = segment->service_bases[service].spilled;
 
-	return (struct count){sum.spilled + sum.rejected + base, base};
+	return (struct count){weir_sum_service(segment, service).spilled + base, base};
+}
+
+static struct count rejected_of(const struct weir_segment *segment, uint32_t service) {
+	uint64_t base = segment->service_bases[service].rejected;
+
+	return (struct count){weir_sum_service(segment, service).rejected + base, base};
 }
 
 static struct count untracked_of(const struct weir_segment *segment) {
@@ -77,7 +82,8 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 	backends = backends < segment->max_backends ? backends : segment->max_backends;
 	services = services < segment->max_services ? services : segment->max_services;
 	if (grow(&recent->new_flows, &recent->backends, backends, segment, new_flows_of) < 0 ||
-		grow(&recent->limited, &recent->services, services, segment, limited_of) < 0) {
+		grow(&recent->rejected, &recent->rejecting, services, segment, rejected_of) < 0 ||
+		grow(&recent->spilled, &recent->services, services, segment, spilled_of) < 0) {
 		return;
 	}
 	if (recent->slice == 0) {
@@ -90,8 +96,10 @@ void weir_recent_take_slice(struct weir_recent *recent, const struct weir_segmen
 	}
 	for (uint32_t end = slice_end(recent->services, recent->slice);
 		recent->sampled_services < end; recent->sampled_services++) {
-		recent->limited[recent->sampled_services][recent->next] =
-			limited_of(segment, recent->sampled_services).now;
+		recent->spilled[recent->sampled_services][recent->next] =
+			spilled_of(segment, recent->sampled_services).now;
+		recent->rejected[recent->sampled_services][recent->next] =
+			rejected_of(segment, recent->sampled_services).now;
 	}
 	if (++recent->slice < WEIR_RECENT_SLICES) {
 		return;
@@ -136,14 +144,19 @@ uint64_t weir_recent_new_flows(
 		recent->new_flows[backend][oldest(recent, backend < recent->sampled_backends)]);
 }
 
-uint64_t weir_recent_limited(
+struct weir_recent_limited weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service) {
+	uint32_t sample;
+
 	if (segment == NULL || recent->samples == 0 || service >= recent->services ||
 		service >= segment->max_services) {
-		return 0;
+		return (struct weir_recent_limited){0};
 	}
-	return since(limited_of(segment, service),
-		recent->limited[service][oldest(recent, service < recent->sampled_services)]);
+	sample = oldest(recent, service < recent->sampled_services);
+	return (struct weir_recent_limited){
+		.spilled = since(spilled_of(segment, service), recent->spilled[service][sample]),
+		.rejected =
+			since(rejected_of(segment, service), recent->rejected[service][sample])};
 }
 
 uint64_t weir_recent_untracked(

@@ -27,11 +27,14 @@ enum weir_recent_lack {
 
 struct weir_recent { // zero-initialized
 	uint64_t (*new_flows)[WEIR_RECENT_SAMPLES]; // [backends]
-	uint64_t (*limited)[WEIR_RECENT_SAMPLES]; // [services]
+	uint64_t (*spilled)[WEIR_RECENT_SAMPLES]; // [services]
+	uint64_t (*rejected)[WEIR_RECENT_SAMPLES]; // [rejecting]
 	uint64_t untracked[WEIR_RECENT_SAMPLES]; // taken with the first slice of a sample
 	uint64_t looked; // untracked packets until the last call of weir_recent_log_untracked
 	enum weir_recent_lack lack; // largest value since weir_recent_untracked was last 0
-	uint32_t backends, services; // number of elements in new_flows and limited
+	// Number of elements in new_flows, spilled and rejected. rejecting is services, or more
+	// if memory is short.
+	uint32_t backends, services, rejecting;
 	uint32_t samples; // number of complete samples, up to WEIR_RECENT_SAMPLES
 	uint32_t next; // index of the sample in progress
 	uint32_t slice; // next slice of the sample in progress
@@ -56,9 +59,13 @@ void weir_recent_take(struct weir_recent *recent, const struct weir_segment *seg
 // newer for a new backend, or if there are fewer than WEIR_RECENT_SAMPLES samples.
 uint64_t weir_recent_new_flows(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t backend);
-// Returns the number of flows of a service that were spilled or rejected at the limit since the
-// oldest sample (see weir_recent_new_flows).
-uint64_t weir_recent_limited(
+// Returns the numbers of new flows of a service that were spilled, or rejected, since the oldest
+// sample (see weir_recent_new_flows), because every backend was at its limit. They were counted
+// when the flows began, whatever is configured now.
+struct weir_recent_limited {
+	uint64_t spilled, rejected;
+};
+struct weir_recent_limited weir_recent_limited(
 	const struct weir_recent *recent, const struct weir_segment *segment, uint32_t service);
 // Returns the number of packets that all workers together have forwarded without an entry in the
 // flow table since the oldest sample, because there was no room for an entry.

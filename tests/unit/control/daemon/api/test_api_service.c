@@ -223,7 +223,20 @@ TEST(flow_control_gives_warnings) {
 	assert_int_equal(number_of(json_object_get(one, "flow_control"), "last_minute"), 4);
 	assert_int_equal(
 		number_of(json_object_get(one, "flow_control"), "drops_of_all_services"), 2);
+	assert_int_equal(
+		number_of(json_object_get(one, "flow_control"), "rejected_last_minute"), 1);
 	assert_int_equal(json_array_size(json_object_get(one, "warnings")), 1);
+	assert_string_equal(json_string_value(json_array_get(json_object_get(one, "warnings"), 0)),
+		"connection limit: every backend was at max_active_flows for 4 new flows in the "
+		"last "
+		"minute: 1 rejected, 3 spilled; when_exhausted is spill");
+	json_decref(holder);
+	// The flow was rejected, although when_exhausted is spill since a reload.
+	holder = lab_result(&web->lab, JSON({"command": "status", "service": "web"}));
+	one = json_array_get(json_object_get(holder, "reasons"), 0);
+	assert_string_equal(json_string_value(json_object_get(one, "text")),
+		"1 new flow rejected in the last minute, because every backend was at "
+		"max_active_flows: web");
 	json_decref(holder);
 }
 

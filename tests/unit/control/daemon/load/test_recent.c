@@ -62,12 +62,15 @@ TEST(limited_flows_of_a_service) {
 	weir_recent_take(&recent, segment, 1, 2);
 	weir_segment_service_counters(segment, 0, 1)->spilled = 3;
 	weir_segment_service_counters(segment, 1, 1)->rejected = 2;
-	assert_int_equal(weir_recent_limited(&recent, segment, 1), 5);
-	assert_int_equal(weir_recent_limited(&recent, segment, 0), 0);
+	assert_int_equal(weir_recent_limited(&recent, segment, 1).spilled, 3);
+	assert_int_equal(weir_recent_limited(&recent, segment, 1).rejected, 2);
+	assert_int_equal(weir_recent_limited(&recent, segment, 0).spilled, 0);
+	assert_int_equal(weir_recent_limited(&recent, segment, 0).rejected, 0);
 	for (int i = 0; i < WEIR_RECENT_SAMPLES; i++) {
 		weir_recent_take(&recent, segment, 1, 2);
 	}
-	assert_int_equal(weir_recent_limited(&recent, segment, 1), 0);
+	assert_int_equal(weir_recent_limited(&recent, segment, 1).spilled, 0);
+	assert_int_equal(weir_recent_limited(&recent, segment, 1).rejected, 0);
 	weir_recent_fini(&recent);
 	weir_segment_free(segment);
 }
@@ -221,9 +224,9 @@ TEST(bounds) {
 	assert_int_equal(recent.backends, 3);
 	assert_int_equal(recent.services, 2);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 3), 0);
-	assert_int_equal(weir_recent_limited(&recent, segment, 2), 0);
+	assert_int_equal(weir_recent_limited(&recent, segment, 2).spilled, 0);
 	assert_int_equal(weir_recent_new_flows(&recent, NULL, 0), 0);
-	assert_int_equal(weir_recent_limited(&recent, NULL, 0), 0);
+	assert_int_equal(weir_recent_limited(&recent, NULL, 0).spilled, 0);
 	weir_recent_fini(&recent);
 	assert_int_equal(weir_recent_new_flows(&recent, segment, 0), 0);
 	weir_recent_take(&recent, segment, 0, 0);

@@ -266,7 +266,7 @@ static void assert_reused_ids(
 	expect(weir_shares_achieved(shares, &state), 100.0 * (double)flows / (30 + (double)flows));
 	weir_shares_free(shares);
 	assert_int_equal(weir_recent_new_flows(recent, lab->control, 1), flows);
-	assert_int_equal(weir_recent_limited(recent, lab->control, 1), spilled);
+	assert_int_equal(weir_recent_limited(recent, lab->control, 1).spilled, spilled);
 }
 
 // An id gets a new owner, while the workers' counters of the id continue. The counts of the new
@@ -285,7 +285,8 @@ TEST(reused_ids_start_with_zero_counters) {
 	count_of_predecessors(&lab);
 	assert_int_equal(weir_sum_backend(lab.segment, 1).refused, 690);
 	assert_int_equal(weir_recent_new_flows(&recent, lab.control, 1), 2000);
-	assert_int_equal(weir_recent_limited(&recent, lab.control, 1), 154);
+	assert_int_equal(weir_recent_limited(&recent, lab.control, 1).spilled, 140);
+	assert_int_equal(weir_recent_limited(&recent, lab.control, 1).rejected, 14);
 	weir_recent_take(&recent, lab.control, 4, 2);
 	lab_apply(&lab, less);
 	lab_settle(&lab);
@@ -302,7 +303,7 @@ TEST(reused_ids_start_with_zero_counters) {
 	assert_int_equal(weir_sum_service(lab.segment, 1).spilled, 4);
 	weir_recent_take(&recent, lab.control, 4, 2);
 	assert_int_equal(weir_recent_new_flows(&recent, lab.control, 1), 0);
-	assert_int_equal(weir_recent_limited(&recent, lab.control, 1), 0);
+	assert_int_equal(weir_recent_limited(&recent, lab.control, 1).spilled, 0);
 	weir_recent_fini(&recent);
 	lab_close(&lab);
 	lab_config_free(config);
