@@ -157,8 +157,11 @@ void weir_doctor_run(struct weir_doctor *doctor) {
 	list_skipped(doctor);
 	for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
 		if (is_possible(doctor, &checks[i])) {
+			const uint32_t first = doctor->findings.count;
+
 			doctor->findings.check = checks[i].name;
 			checks[i].run(doctor);
+			weir_findings_limit(&doctor->findings, first);
 		}
 	}
 	if (doctor->restart_fails) {

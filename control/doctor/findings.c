@@ -136,6 +136,83 @@ void weir_findings_group(struct weir_findings *findings, uint32_t first) {
 	free(is_other);
 }
 
+struct kind { // findings with the same level and the same text, apart from words with digits
+	uint32_t at; // index of the first one
+	uint32_t count;
+};
+
+// Returns whether a word is an address, a number, or another word that has a digit.
+static bool has_digit(const char *word, size_t length) {
+	for (size_t i = 0; i < length; i++) {
+		if (isdigit((unsigned char)word[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool are_one_kind(const struct weir_finding *one, const struct weir_finding *other) {
+	const char *a = one->found, *b = other->found;
+
+	if (one->level != other->level) {
+		return false;
+	}
+	while (*a != '\0' && *b != '\0') {
+		const size_t a_length = strcspn(a, " "), b_length = strcspn(b, " ");
+
+		if ((a_length != b_length || memcmp(a, b, a_length) != 0) &&
+			!(has_digit(a, a_length) && has_digit(b, b_length))) {
+			return false;
+		}
+		a += a_length + (a[a_length] == ' ');
+		b += b_length + (b[b_length] == ' ');
+	}
+	return *a == *b;
+}
+
+// Returns the kind of a finding. Adds the kind if there is none yet.
+static struct kind *kind_of(const struct weir_findings *findings, uint32_t finding,
+	struct kind *kinds, uint32_t *count) {
+	for (uint32_t i = 0; i < *count; i++) {
+		if (are_one_kind(&findings->list[kinds[i].at], &findings->list[finding])) {
+			return &kinds[i];
+		}
+	}
+	kinds[*count] = (struct kind){.at = finding};
+	return &kinds[(*count)++];
+}
+
+void weir_findings_limit(struct weir_findings *findings, uint32_t first) {
+	struct kind *kinds = calloc(findings->count + 1, sizeof(*kinds));
+	uint32_t count = 0, left = first;
+
+	if (kinds == NULL) {
+		return; // out of memory: there are many findings, but they are correct
+	}
+	for (uint32_t i = first; i < findings->count; i++) {
+		const bool bad = findings->list[i].level != WEIR_FINDING_OK;
+		struct kind *kind = bad ? kind_of(findings, i, kinds, &count) : NULL;
+
+		if (kind == NULL || ++kind->count <= WEIR_FINDINGS_ALIKE) {
+			if (kind != NULL && kind->count == 1) {
+				kind->at = left;
+			}
+			findings->list[left++] = findings->list[i];
+		}
+	}
+	findings->count = left;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct weir_finding alike = findings->list[kinds[i].at];
+
+		if (kinds[i].count > WEIR_FINDINGS_ALIKE) {
+			weir_findings_add(findings, alike.level, findings->check,
+				"%u more like that of %s", kinds[i].count - WEIR_FINDINGS_ALIKE,
+				alike.subject);
+		}
+	}
+	free(kinds);
+}
+
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings) {
 	enum weir_finding_level worst = WEIR_FINDING_OK;
 

@@ -62,6 +62,12 @@ void weir_findings_cure(struct weir_findings *findings, const char *format, ...)
 // unchanged.
 void weir_findings_group(struct weir_findings *findings, uint32_t first);
 
+// Limits findings above OK with the same level and, apart from words with digits, such as
+// addresses, the same text: keeps the first WEIR_FINDINGS_ALIKE, and adds a finding with the number
+// of the others. Other findings are unchanged. first: index of the first finding to limit.
+#define WEIR_FINDINGS_ALIKE 32u
+void weir_findings_limit(struct weir_findings *findings, uint32_t first);
+
 enum weir_finding_level weir_findings_worst(const struct weir_findings *findings);
 // Returns the exit status: 0 if no finding is worse than a notice, 1 for warnings, 2 for faults or
 // if out of memory.

@@ -89,6 +89,14 @@ def probes_some_of_many_vips(lab):
     assert rows[-1]["level"] == "notice" and rows[-1]["found"] == "only 8 VIPs of each backend were probed", rows
 
 
+def counts_further_dead_hosts(lab):
+    """Check that 32 of 40 hosts that are down are listed, and the others counted."""
+    rows = probe_services(lab, web([{"name": f"dead-{n}", "address": f"10.0.0.{n}"} for n in range(100, 140)]))
+    assert [row["level"] for row in rows] == ["fault"] * 33, rows
+    assert rows[31]["subject"] == "web/dead-131" and rows[32]["subject"] == "backends", rows
+    assert rows[32]["found"] == "8 more like that of web/dead-100" and rows[32]["cure"] is None, rows
+
+
 @scenario(services=[web(OUTER, vips=(VIP4, VIP6, OTHER_VIP))])
 def doctor_finds_problems_of_backends(lab):
     """A missing decapsulator, VIP or host, or an MTU that is too small, is found and repaired"""
@@ -132,6 +140,7 @@ def doctor_finds_problems_of_backends(lab):
          f"VIP {VIP6} is not probed")
     lab.lb.ip("addr", "add", "2001:db8:a::2/64", "dev", "lb0", "nodad")
     probes_some_of_many_vips(lab)
+    counts_further_dead_hosts(lab)
 
     hop = backend_address(3, 6)
     lab.lb.ip("route", "add", "10.0.0.13/32", "via", "inet6", hop, "dev", "lb0")

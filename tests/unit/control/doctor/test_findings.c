@@ -67,6 +67,32 @@ TEST(services_that_do_not_fit_are_counted) {
 	weir_findings_fini(&findings);
 }
 
+// 1,000 hosts that are down must not hide other findings.
+TEST(findings_of_one_kind_are_limited) {
+	struct weir_findings findings = {.check = "backends"};
+	char subject[32], found[64];
+
+	add(&findings, "early", "10.0.0.1 does not answer", "");
+	for (int i = 0; i < 1000; i++) {
+		snprintf(subject, sizeof(subject), "web/web-%d", i);
+		snprintf(found, sizeof(found),
+			i % 2 ? "10.0.1.%d does not answer" : "fd00::a%d does not answer", i);
+		add(&findings, subject, found, "");
+		weir_findings_add(&findings, WEIR_FINDING_OK, subject, "answers");
+	}
+	add(&findings, "web/vip", "10.0.1.9 answers, but not through the tunnel", "");
+	weir_findings_limit(&findings, 1);
+	assert_int_equal(findings.count, 1 + 32 + 1000 + 1 + 1);
+	expect(&findings, 1, "web/web-0", "fd00::a0 does not answer");
+	expect(&findings, findings.count - 2, "web/vip",
+		"10.0.1.9 answers, but not through the tunnel");
+	expect(&findings, findings.count - 1, "backends", "968 more like that of web/web-0");
+	assert_int_equal(findings.list[findings.count - 1].level, WEIR_FINDING_WARNING);
+	weir_findings_limit(&findings, findings.count);
+	weir_findings_fini(&findings);
+	weir_findings_limit(&findings, 0);
+}
+
 // Two backends whose names begin alike must not get one subject.
 TEST(subject_has_room_for_the_longest_names) {
 	struct weir_findings findings = {.check = "health"};
