@@ -7,6 +7,7 @@
 #include <string.h>
 
 struct list { // list of settings that are discarded
+	const char *intro;
 	char *text; // buffer of WEIR_CHANGE_HAND_BYTES
 	size_t used;
 	uint32_t count;
@@ -29,7 +30,11 @@ static bool begin(struct list *list) {
 	if (list->count++ >= WEIR_CHANGE_HAND_MOST) {
 		return false;
 	}
-	append(list, "%s", list->count > 1 ? ", " : list->used > 0 ? "; ends: " : "ends: ");
+	if (list->count > 1) {
+		append(list, ", ");
+	} else {
+		append(list, "%s%s", list->used > 0 ? "; " : "", list->intro);
+	}
 	return true;
 }
 
@@ -231,7 +236,10 @@ static void add_change(const struct weir_change_hand *hand, struct list *list) {
 
 const char *weir_change_hand_text(
 	const struct weir_change_hand *hand, char text[WEIR_CHANGE_HAND_BYTES]) {
-	struct list list = {.text = text};
+	// What is removed keeps its state until it has no flows: a drain goes on until then.
+	struct list list = {.text = text,
+		.intro = hand->change->kind == WEIR_CHANGE_REMOVE ? "not kept if it returns: "
+								  : "ends: "};
 	struct weir_backend_state state;
 
 	text[0] = '\0';

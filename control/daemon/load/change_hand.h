@@ -27,7 +27,8 @@ struct weir_change_hand { // input; borrowed
 };
 
 // Writes the settings that are discarded, such as "replaces the weight set by hand: 0 -> 7" or
-// "ends: maintenance of web-2 (10.0.0.12), weight 50 of web-1". Also writes if a canary keeps a
+// "not kept if it returns: maintenance of web-2 (10.0.0.12), weight 50 of web-1", or "ends: ..." if
+// only the address changes. Also writes if a canary keeps a
 // weight that the change would discard. Lists at most WEIR_CHANGE_HAND_MOST settings. "" = no
 // setting is discarded or kept. Returns text. Cost: at most two lookups per backend of the service.
 #define WEIR_CHANGE_HAND_MOST 4u

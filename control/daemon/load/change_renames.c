@@ -80,12 +80,16 @@ static bool begins(const struct search *search, const struct place *place) {
 		       !weir_address_equal(&state.address, &backend->address));
 }
 
-static int warn(
-	struct search *search, const struct place *place, const struct weir_backend_state *former) {
+// Adds a warning about a backend that will get new flows. former: its previous backend, which got
+// none. returns: the previous backend has the same name, was removed, and still has flows.
+static int warn(struct search *search, const struct place *place,
+	const struct weir_backend_state *former, bool returns) {
 	const bool drained = former->admin == WEIR_ADMIN_DRAIN;
 	const bool ready = former->admin == WEIR_ADMIN_READY;
 	struct weir_config_error warning = {.line = place->backend->line};
+	const char *what = drained ? "drain" : ready ? "weight 0" : "maintenance";
 	char text[480];
+	size_t used;
 
 	if (search->warned++ >= WEIR_CHANGE_RENAMES_MOST) {
 		return 0;
@@ -93,20 +97,29 @@ static int warn(
 	snprintf(warning.path, sizeof(warning.path), "services[%u].backends[%u]",
 		(unsigned int)(place->service - search->of->to->services),
 		(unsigned int)(place->backend - place->service->backends));
-	snprintf(text, sizeof(text),
-		"gets new flows, because the %s of %s/%s, which has the same address, ends; to "
-		"prevent this, set \"weight\": 0 here, or run weirctl %s %s/%s%s",
-		drained ? "drain"
-		: ready ? "weight 0"
-			: "maintenance",
-		former->service, former->name,
+	if (returns) {
+		used = (size_t)snprintf(text, sizeof(text),
+			"gets new flows, because its %s ends when it returns to the configuration",
+			what);
+	} else {
+		used = (size_t)snprintf(text, sizeof(text),
+			"gets new flows, because the %s of %s/%s, which has the same address, ends",
+			what, former->service, former->name);
+	}
+	snprintf(text + used, sizeof(text) - used,
+		"; to prevent this, set \"weight\": 0 here, or run weirctl %s %s/%s%s%s",
 		drained ? "backend drain"
 		: ready ? "weight set"
 			: "backend maintenance",
-		place->service->name, place->backend->name, ready ? " 0" : "");
+		place->service->name, place->backend->name, ready ? " 0" : "",
+		returns ? " after the reload" : "");
 	// With names of the maximum length, the text can be too long. It is then truncated.
 	snprintf(warning.reason, sizeof(warning.reason), "%.319s", text);
 	return weir_config_add_warning(search->errors, &warning);
+}
+
+static bool got_no_flows(const struct weir_backend_state *state) {
+	return state->admin != WEIR_ADMIN_READY || state->runtime_weight == 0;
 }
 
 // Adds warnings about new backends with the address of this backend, which is removed or gets
@@ -118,7 +131,7 @@ static int look(struct search *search, const char *service, const char *name) {
 	int r;
 
 	if (id < 0 || weir_tables_backend(tables, (uint16_t)id, &state) < 0 ||
-		(state.admin == WEIR_ADMIN_READY && state.runtime_weight != 0)) {
+		!got_no_flows(&state)) {
 		return 0;
 	}
 	r = search->places == NULL ? sort_places(search) : 0;
@@ -127,7 +140,37 @@ static int look(struct search *search, const char *service, const char *name) {
 		weir_address_equal(&search->places[i].backend->address, &state.address);
 		i++) {
 		if (begins(search, &search->places[i])) {
-			r = warn(search, &search->places[i], &state);
+			r = warn(search, &search->places[i], &state, false);
+		}
+	}
+	return r;
+}
+
+// Adds warnings about backends of this service that were removed by an earlier reload, and that the
+// new configuration has again. name: only this backend; NULL = all. Returns 0 or -ENOMEM.
+static int look_at_returning(struct search *search, const char *service, const char *name) {
+	const struct weir_tables *tables = search->of->tables;
+	struct place place = {.service = weir_config_find_service(search->of->to, service)};
+	struct weir_backend_state state;
+	int of = weir_tables_service_find(tables, service), id, r = 0;
+
+	of = of >= 0 ? of : weir_tables_service_find_removed(tables, service);
+	if (of >= 0 && name != NULL &&
+		weir_tables_backends_removed(tables, (uint16_t)of, name, NULL, 0) == 0) {
+		return 0; // most backends are new: do not search the service for each of them
+	}
+	for (uint32_t i = 0;
+		place.service != NULL && of >= 0 && r == 0 && i < place.service->backend_count;
+		i++) {
+		place.backend = &place.service->backends[i];
+		if ((name != NULL && strcmp(place.backend->name, name) != 0) ||
+			!begins(search, &place)) {
+			continue;
+		}
+		id = weir_tables_backend_find_removed(tables, (uint16_t)of, place.backend);
+		if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &state) == 0 &&
+			got_no_flows(&state)) {
+			r = warn(search, &place, &state, true);
 		}
 	}
 	return r;
@@ -140,9 +183,21 @@ static int look_at_change(struct search *search, const struct weir_change *chang
 	const struct weir_config_service *service;
 	int r = 0;
 
-	if (change->kind == WEIR_CHANGE_ADD ||
-		sscanf(change->what, "service %63s backend %63s %15s", name, backend, key) < 1) {
+	if (sscanf(change->what, "service %63s backend %63s %15s", name, backend, key) < 1) {
 		return 0;
+	}
+	if (change->kind == WEIR_CHANGE_ADD) {
+		return strcmp(change->key, "backends") == 0
+			       ? look_at_returning(search, name, backend)
+		       : strcmp(change->key, "services") == 0
+			       ? look_at_returning(search, name, NULL)
+			       : 0;
+	}
+	if (strcmp(key, "address") == 0) {
+		r = look_at_returning(search, name, backend);
+	}
+	if (r < 0) {
+		return r;
 	}
 	if ((removed && strcmp(change->key, "backends") == 0) || strcmp(key, "address") == 0) {
 		return look(search, name, backend);
@@ -171,8 +226,7 @@ int weir_change_renames_warn(const struct weir_change_costs_of *of,
 		snprintf(more.reason, sizeof(more.reason),
 			"%u more backend%s new flows, although %s", hidden,
 			hidden == 1 ? " gets" : "s get",
-			hidden == 1 ? "it got no new flows under its previous name"
-				    : "they got no new flows under their previous names");
+			hidden == 1 ? "it got none before" : "they got none before");
 		r = weir_config_add_warning(errors, &more);
 	}
 	free(search.places);

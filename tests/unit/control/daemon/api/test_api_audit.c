@@ -117,7 +117,7 @@ TEST(change_is_one_line_of_the_log) {
 TEST(reload_is_recorded_with_its_changes_for_any_origin) {
 	struct web *web = *state;
 	static const char removed[] = "1 change: remove service dns: 2 binds, 1 backend, maglev "
-				      "(no open flows; ends: weight 31 of w-1)";
+				      "(no open flows; not kept if it returns: weight 31 of w-1)";
 	json_t *holder = NULL;
 	const json_t *entry;
 

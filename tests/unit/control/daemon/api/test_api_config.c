@@ -151,6 +151,50 @@ TEST(renamed_backend_that_took_no_new_flows_is_warned_of) {
 		lab_log_has(&web->lab, "the maintenance of dns/w-1, which has the same address"));
 }
 
+static void expect_reason(struct web *web, const char *command, const char *reason) {
+	json_t *result = lab_result(&web->lab, JSON({"command": "%s"}), command), *warning;
+	bool found = false;
+	size_t i;
+
+	json_array_foreach (json_object_get(result, "warnings"), i, warning) {
+		found |= strcmp(text_of(warning, "reason"), reason) == 0;
+	}
+	assert_true(found);
+	json_decref(result);
+}
+
+// A backend of a drained host is removed and added again, while it has a flow. The drain goes on
+// until the second reload, which shows that it ends.
+TEST(returning_backend_of_a_drained_host_is_warned_of) {
+	static const char reason[] =
+		"gets new flows, because its drain ends when it returns to the configuration; to "
+		"prevent this, set \"weight\": 0 here, or run weirctl backend drain web/w-2 after "
+		"the "
+		"reload";
+	struct web *web = *state;
+	json_t *holder = NULL;
+	struct weir_share_counters *flows;
+
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	flows = weir_segment_backend_counters(lab_dataplane_segment(web->dataplane), 0,
+		(uint16_t)json_integer_value(
+			json_object_get(lab_backend(&web->lab, &holder, "web", "w-2"), "id")));
+	flows->active_flows = flows->open_flows = 1;
+	json_decref(lab_result(&web->lab, JSON({"command": "host.drain", "address": "10.0.1.12"})));
+	lab_write_config(&web->lab,
+		"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", "
+		"\"protocol\": \"tcp\", \"port\": 80}], \"table_size\": 1009, \"backends\": "
+		"[{\"name\": \"w-1\", \"address\": \"10.0.1.11\", \"weight\": "
+		"100}]}, " DNS_SERVICE);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+	lab_write_config(&web->lab, WEB_SERVICES ", " DNS_SERVICE);
+	expect_reason(web, "config.diff", reason);
+	expect_reason(web, "config.reload", reason);
+	flows->active_flows = flows->open_flows = 0;
+	json_decref(holder);
+}
+
 TEST(changes_that_need_a_restart_are_listed_and_not_applied) {
 	struct web *web = *state;
 

@@ -366,13 +366,13 @@ TEST(removed_backend_says_what_was_set_by_hand) {
 	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_MAINTENANCE), 0);
 	snprintf(rig->to->services[0].backends[2].name, WEIR_CONFIG_NAME_BYTES, "other");
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0,
-		"no open flows; ends: maintenance of b2 (10.0.0.2)");
+		"no open flows; not kept if it returns: maintenance of b2 (10.0.0.2)");
 	weir_difference_fini(&rig->difference);
 	assert_int_equal(weir_tables_set_drain(rig->lab.tables, id, WEIR_DRAIN_DRAINING, 0), 0);
 	assert_int_equal(weir_tables_set_weight(rig->lab.tables, id, 50), 0);
 	rig->lab.control = NULL; // no dataplane
 	assert_cost(rig, "service s0 backend b2", WEIR_CHANGE_NONE, 0,
-		"ends: drain of b2 (10.0.0.2), weight 50 of b2");
+		"not kept if it returns: drain of b2 (10.0.0.2), weight 50 of b2");
 	rig->lab.control = (struct weir_segment *)(uintptr_t)control;
 }
 
@@ -405,14 +405,16 @@ TEST(renamed_service_says_what_was_set_by_hand) {
 	assert_int_equal(weir_tables_set_weight(tables, lab_id(&rig->lab, "s1", "b0"), 0), 0);
 	assert_int_equal(weir_tables_set_policy(tables, (uint16_t)id, WEIR_POLICY_RANDOM), 0);
 	snprintf(text, sizeof(text),
-		"%s; ends: drain of b1 (10.1.0.1), policy random, weight 0 of b0", flows);
+		"%s; not kept if it returns: drain of b1 (10.1.0.1), policy random, weight 0 of b0",
+		flows);
 	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7, text);
 	weir_difference_fini(&rig->difference);
 
 	assert_int_equal(weir_tables_drain_binds(tables, (uint16_t)id, NULL, true, 0), 0);
 	assert_int_equal(weir_tables_set_weight(tables, lab_id(&rig->lab, "s1", "b2"), 9), 0);
 	snprintf(text, sizeof(text),
-		"%s; ends: drain of b1 (10.1.0.1), drain of udp 198.51.0.1:80, policy random, "
+		"%s; not kept if it returns: drain of b1 (10.1.0.1), drain of udp 198.51.0.1:80, "
+		"policy random, "
 		"weight 0 of b0 and 1 more",
 		flows);
 	assert_cost(rig, "service s1", WEIR_CHANGE_BREAK, 7, text);
@@ -426,7 +428,8 @@ TEST(removed_bind_says_that_its_drain_ends) {
 	weir_bind_format(&rig->from->services[0].binds[0], bind, sizeof(bind));
 	snprintf(what, sizeof(what), "service s0 bind %s", bind);
 	snprintf(text, sizeof(text),
-		"13 open flows: TCP flows stay until they end; ends: drain of %s", bind);
+		"13 open flows: TCP flows stay until they end; not kept if it returns: drain of %s",
+		bind);
 	assert_int_equal(weir_tables_drain_binds(rig->lab.tables, (uint16_t)id, NULL, true, 0), 0);
 	rig->to->services[0].binds[0].port_first = 8080;
 	rig->to->services[0].binds[0].port_last = 8080;
