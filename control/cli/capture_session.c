@@ -21,6 +21,7 @@ struct weir_capture_session {
 	json_t *started; // result of capture.start
 	json_t *last; // result of the last capture.read, or NULL
 	json_int_t lost, limited;
+	bool stalled; // a worker was stalled during the capture, and a message was printed
 	int64_t began_ms;
 	int signals; // signalfd
 	sigset_t mask_before;
@@ -121,6 +122,32 @@ static void gather(struct weir_capture_session *capture) {
 	}
 }
 
+// Prints a message when a reply is the first that shows stalled workers.
+static void report_stall(struct weir_capture_session *capture) {
+	const json_int_t workers = json_integer_value(json_object_get(capture->started, "workers"));
+	const json_int_t stalled = json_integer_value(json_object_get(capture->last, "stalled"));
+	FILE *err = capture->cli->err;
+
+	if (stalled <= 0 || capture->stalled) {
+		return;
+	}
+	capture->stalled = true;
+	if (isatty(fileno(err))) {
+		fputs("\r\033[K", err); // the line may have the progress of the capture
+	}
+	if (stalled >= workers) {
+		fprintf(err, "weirctl: weir-dataplane is hung or short of CPU time: its packets "
+			     "are not captured; see weirctl status\n");
+	} else {
+		fprintf(err,
+			"weirctl: %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+			" workers of weir-dataplane %s hung or short of CPU time: the packets of "
+			"%s queues are not captured; see weirctl status\n",
+			stalled, workers, stalled == 1 ? "is" : "are",
+			stalled == 1 ? "its" : "their");
+	}
+}
+
 int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets) {
 	json_t *result;
 	int r;
@@ -130,6 +157,7 @@ int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret
 	if (r == WEIR_CLI_DONE) {
 		json_decref(capture->last);
 		capture->last = result;
+		report_stall(capture);
 		*ret_packets = json_object_get(result, "packets");
 	}
 	return r;
@@ -185,7 +213,7 @@ int weir_capture_session_stop(struct weir_capture_session *capture) {
 		if (r == WEIR_CLI_DONE) {
 			json_decref(result);
 		}
-		return r;
+		return r == WEIR_CLI_DONE && capture->stalled ? WEIR_CLI_REFUSED : r;
 	}
 	if (strcmp(ended, "packets") != 0) {
 		char shown[64];
@@ -196,7 +224,7 @@ int weir_capture_session_stop(struct weir_capture_session *capture) {
 				: weir_terminal_text(ended, shown, sizeof(shown)));
 		return WEIR_CLI_REFUSED;
 	}
-	return WEIR_CLI_DONE;
+	return capture->stalled ? WEIR_CLI_REFUSED : WEIR_CLI_DONE;
 }
 
 json_int_t weir_capture_session_lost(const struct weir_capture_session *capture) {

@@ -21,7 +21,8 @@ void weir_capture_session_free(struct weir_capture_session *capture); // NULL is
 json_t *weir_capture_session_ports(const struct weir_capture_session *capture);
 
 // Read the packets since the last call. *ret_packets: an array, valid until the next call. Waits up
-// to a second for a packet. Prints errors. Returns enum weir_cli_exit; call this function again
+// to a second for a packet. Prints errors, and once if workers are stalled: their packets are not
+// captured. Returns enum weir_cli_exit; call this function again
 // only after WEIR_CLI_DONE.
 int weir_capture_session_read(struct weir_capture_session *capture, json_t **ret_packets);
 // Returns why there are no more packets to read: "packets" (--packets is reached), "duration",
@@ -36,7 +37,7 @@ bool weir_capture_session_may_write(struct weir_capture_session *capture, int fd
 void weir_capture_session_pause(struct weir_capture_session *capture, int ms);
 
 // Stop the capture if it is running. Prints errors. Returns enum weir_cli_exit: WEIR_CLI_REFUSED
-// also if weir-control has ended the capture before --packets was reached.
+// also if weir-control has ended the capture before --packets was reached, or a worker was stalled.
 int weir_capture_session_stop(struct weir_capture_session *capture);
 
 // weir_capture_session_lost returns the number of packets that did not fit into the rings of the

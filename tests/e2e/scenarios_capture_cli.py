@@ -359,3 +359,18 @@ def trace_text_names_commands(lab):
         trace.wait_begun()
         trace.process.send_signal(signal.SIGINT)
         assert trace.end()[:2] == (0, "no packets of this flow captured\n")
+    stall_is_reported(lab)
+
+
+def stall_is_reported(lab):
+    """Check that packets missing because of a stalled dataplane do not look like packets that did not arrive."""
+    dataplane = lab.programs["dataplane"]
+    dataplane.signal(signal.SIGSTOP)
+    try:
+        wait_for("the stall", lambda: "stalled" in lab.weirctl("status", check=False)[1], 10)
+        for command in (trace_of(VIP4, "--duration", "1"), ("capture", "start", "--duration", "1s",
+                                                           lab.dir + "/stalled.pcapng")):
+            code, _, err = lab.weirctl(*command, check=False)
+            assert code == 1 and "weir-dataplane is hung or short of CPU time: its packets are not captured" in err, err
+    finally:
+        dataplane.signal(signal.SIGCONT)

@@ -162,6 +162,7 @@ static void name_ports(const struct weir_segment *segment, struct rows *rows) {
 static void on_read(void *context, int error, struct weir_capture_reading *reading) {
 	struct reading *request = context;
 	struct weir_api_call *call = request->call;
+	const uint32_t stalled = weir_daemon_stalls(request->daemon)->count;
 	struct rows *rows = error == 0 ? calloc(1, sizeof(*rows)) : NULL;
 	const struct weir_api_rows list = {next_row, free_rows, rows};
 
@@ -177,9 +178,9 @@ static void on_read(void *context, int error, struct weir_capture_reading *readi
 	name_ports(request->daemon->segment, rows);
 	free(request);
 	weir_api_answer_rows(call,
-		json_pack("{s:I, s:I, s:b, s:o}", "lost", (json_int_t)reading->lost, "limited",
-			(json_int_t)reading->limited, "more", (int)reading->more, "ended",
-			json_text(end_names[reading->ended])),
+		json_pack("{s:I, s:I, s:I, s:b, s:o}", "lost", (json_int_t)reading->lost, "limited",
+			(json_int_t)reading->limited, "stalled", (json_int_t)stalled, "more",
+			(int)reading->more, "ended", json_text(end_names[reading->ended])),
 		"packets", &list);
 }
 

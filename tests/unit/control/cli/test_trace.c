@@ -282,6 +282,38 @@ TEST(a_flow_without_packets_is_reported) {
 	server_stop(server);
 }
 
+#define STALLED(count) \
+	"{\"ok\": true, \"result\": {\"packets\": [], \"lost\": 0, \"limited\": 0, " \
+	"\"stalled\": " #count ", \"more\": false, \"ended\": null}}"
+
+// Without the message, it would look as if the packets did not arrive.
+TEST(stalled_workers_are_reported_by_trace) {
+	static const char started[] = "{\"ok\": true, \"result\": {\"capture\": 7, \"workers\": 2, "
+				      "\"ports\": [\"wan\"]}}";
+	static const struct server_answer one[] = {{"capture.start", started},
+		{"capture.read", STALLED(1)}, {"capture.stop", STOPPED}, {0}};
+	static const struct server_answer all[] = {{"capture.start", started},
+		{"capture.read", STALLED(2)}, {"capture.stop", STOPPED}, {0}};
+	struct server *server = server_start(SERVER_ANSWER, one);
+	struct outcome outcome = RUN(server_folder(server), "trace", "--duration=0.1", FLOW);
+
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.out, "no packets of this flow captured\n");
+	assert_string_equal(outcome.err,
+		"weirctl: 1 of 2 workers of weir-dataplane is hung or short of CPU time: the "
+		"packets of its queues are not captured; see weirctl status\n");
+	free_outcome(&outcome);
+	server_stop(server);
+	server = server_start(SERVER_ANSWER, all);
+	outcome = RUN(server_folder(server), "trace", "--duration=0.1", FLOW);
+	assert_int_equal(outcome.status, 1);
+	assert_string_equal(outcome.err,
+		"weirctl: weir-dataplane is hung or short of CPU time: its packets are not "
+		"captured; see weirctl status\n");
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(the_end_of_the_dataplane_is_reported_by_trace) {
 	static const struct server_answer gone[] = {
 		{"capture.start", START}, {"capture.read", READ("\"no-dataplane\"", "")}, {0}};

@@ -269,6 +269,25 @@ TEST(packets_not_recorded_are_counted) {
 	close(fd);
 }
 
+TEST(stalled_workers_are_counted) {
+	struct web *web = *state;
+	int fd = lab_connect(&web->lab);
+	json_int_t capture = start(fd, ""), stalled = 0;
+
+	lab_dataplane_hang(web->dataplane, true);
+	for (uint64_t until = lab_now_ms() + LAB_DEADLINE_MS;
+		stalled < 2 && lab_now_ms() < until;) {
+		json_t *reading = read_packets(fd, capture);
+
+		stalled = number_of(reading, "stalled");
+		json_decref(reading);
+	}
+	lab_dataplane_hang(web->dataplane, false);
+	assert_int_equal(stalled, 2);
+	stop(fd, capture, 0);
+	close(fd);
+}
+
 // --- end ----------------------------------------------------------------------------------------
 
 static json_t *last_entry(struct web *web, json_t **holder) {
