@@ -275,11 +275,12 @@ static json_t *json_flow_control(
 		dropped += weir_counter_read(
 			&daemon->segment->worker_counters[i].drops[WEIR_DROP_FLOW_CONTROL]);
 	}
-	return json_pack("{s:I, s:s, s:I, s:I, s:I}", "max_active_flows",
+	return json_pack("{s:I, s:s, s:o, s:o, s:o}", "max_active_flows",
 		(json_int_t)config->max_active_flows, "when_exhausted",
 		weir_config_when_exhausted_name(config->when_exhausted), "last_minute",
-		(json_int_t)(recent.spilled + recent.rejected), "rejected_last_minute",
-		(json_int_t)recent.rejected, "drops_of_all_services", (json_int_t)dropped);
+		weir_json_count(daemon, recent.spilled + recent.rejected), "rejected_last_minute",
+		weir_json_count(daemon, recent.rejected), "drops_of_all_services",
+		weir_json_count(daemon, dropped));
 }
 
 static json_t *json_subset(const struct weir_config_subset *config) {
@@ -291,10 +292,6 @@ static json_t *json_subset(const struct weir_config_subset *config) {
 		weir_subset_client_name(config->client));
 }
 
-static json_t *percent_or_null(double value) {
-	return value < 0 ? json_null() : weir_json_percent(value);
-}
-
 static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *shares,
 	const struct weir_backend_state *state) {
 	struct weir_share_counters counters = weir_sum_backend(daemon->segment, state->id);
@@ -304,8 +301,9 @@ static json_t *json_share(struct weir_daemon *daemon, const struct weir_shares *
 	return json_pack("{s:s, s:b, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "backend", state->name,
 		"in_selection", (int)state->in_selection, "weight",
 		(json_int_t)state->effective_weight, "effective_share_percent",
-		percent_or_null(weir_shares_effective(shares, state)), "achieved_share_percent",
-		percent_or_null(weir_shares_recent(shares, state)), "open_flows",
+		weir_json_percent_or_null(weir_shares_effective(shares, state)),
+		"achieved_share_percent",
+		weir_json_percent_or_null(weir_shares_recent(shares, state)), "open_flows",
 		weir_json_count(daemon, counters.open_flows), "errors",
 		weir_json_count(daemon, counters.errors), "service_time_ms",
 		estimate.service_ns > 0 ? json_real(round((double)estimate.service_ns / 1e3) / 1e3)

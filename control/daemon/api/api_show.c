@@ -178,6 +178,10 @@ json_t *weir_json_percent(double value) {
 	return json_real(round(value * scale) / scale);
 }
 
+json_t *weir_json_percent_or_null(double value) {
+	return value < 0 ? json_null() : weir_json_percent(value);
+}
+
 json_t *weir_json_drain(const struct weir_daemon *daemon, const struct weir_backend_state *state) {
 	enum weir_config_at_deadline then = weir_drains_backend_at_deadline(daemon->tables, state);
 	struct weir_drain_sum sum = {.endless = false};
@@ -248,7 +252,7 @@ static json_t *json_backend(struct weir_daemon *daemon, const struct weir_backen
 			: json_integer((json_int_t)state->runtime_weight),
 		"effective_weight", (json_int_t)state->effective_weight, "share_percent",
 		weir_json_percent(weir_shares_effective(shares, state)), "achieved_percent",
-		weir_json_percent(weir_shares_achieved(shares, state)));
+		weir_json_percent_or_null(weir_shares_achieved(shares, state)));
 	if (object != NULL) {
 		json_object_set_new(
 			object, "binds_refuse_ms", weir_json_binds_refuse(daemon, state));

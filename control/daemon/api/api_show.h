@@ -23,6 +23,8 @@ int weir_api_shares(const struct weir_daemon *daemon, uint32_t service, struct w
 // Returns a percentage with two decimals, or with more decimals so that there are at least three
 // significant digits: with 10,000 backends, each backend of a service has a share of only 0.01 %.
 json_t *weir_json_percent(double value);
+// Returns null for a negative value, else as weir_json_percent.
+json_t *weir_json_percent_or_null(double value);
 
 // Writes for how many new flows of the last minute every backend of the service was at its limit,
 // how many of them were rejected, how many spilled, and what happens to such flows now. "" if there

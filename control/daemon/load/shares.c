@@ -184,8 +184,8 @@ double weir_shares_effective(
 }
 
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of) {
-	if (!includes(shares, of->service_id)) {
-		return 0;
+	if (!includes(shares, of->service_id) || shares->whole[of->service_id].new_flows == 0) {
+		return -1;
 	}
 	return percent(of->id < shares->ids ? (double)shares->new_flows[of->id] : 0,
 		(double)shares->whole[of->service_id].new_flows);

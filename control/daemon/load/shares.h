@@ -34,7 +34,7 @@ void weir_shares_free(struct weir_shares *shares); // NULL is allowed
 // If each worker has its own subset, returns the mean over the subsets.
 double weir_shares_effective(const struct weir_shares *shares, const struct weir_backend_state *of);
 // Returns the actual share of a backend since its id was assigned, in percent of the new flows of
-// all backends of the service; 0 if there were no new flows.
+// all backends of the service; a negative number if there were none, or no dataplane is attached.
 double weir_shares_achieved(const struct weir_shares *shares, const struct weir_backend_state *of);
 // Returns the actual share of a backend in the last minute, in percent of the service's new flows;
 // a negative number if there were no new flows.

@@ -334,6 +334,24 @@ TEST(metrics_show_shows_both_processes) {
 }
 
 // Without a dataplane, values of workers are null, not 0.
+// Checks that without a dataplane figures of flows are null, not 0.
+static void expect_unknown(struct web *web) {
+	static const char *const counts[] = {
+		"last_minute", "rejected_last_minute", "drops_of_all_services"};
+	json_t *list, *holder = NULL;
+	const json_t *limit;
+
+	assert_true(json_is_null(json_object_get(
+		lab_backend(&web->lab, &holder, "web", "w-2"), "achieved_percent")));
+	json_decref(holder);
+	list = lab_result(&web->lab, JSON({"command": "service.show", "service": "web"}));
+	limit = json_object_get(json_array_get(list, 0), "flow_control");
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(json_is_null(json_object_get(limit, counts[i])));
+	}
+	json_decref(list);
+}
+
 TEST(metrics_show_has_null_for_unknown_values) {
 	struct web *web = *state;
 	json_t *figures;
@@ -352,6 +370,7 @@ TEST(metrics_show_has_null_for_unknown_values) {
 	assert_true(
 		json_is_null(cell(figures, find_row(figures, "service", "web", NULL), "bytes")));
 	json_decref(figures);
+	expect_unknown(web);
 	web->dataplane = lab_dataplane_start(&web->lab, 2);
 	LAB_UNTIL(lab_attached(&web->lab));
 }
