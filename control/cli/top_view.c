@@ -199,7 +199,7 @@ static const struct weir_show_choice backend_columns[] = {
 	{{"SERVICE", "service", WEIR_SHOW_TEXT}, NULL, 8},
 	{{"BACKEND", "label", WEIR_SHOW_TEXT}, NULL, 0},
 	{{"ADMIN", "admin", WEIR_SHOW_TEXT}, "ready", 7},
-	{{"HEALTH", "health", WEIR_SHOW_TEXT}, NULL, 0},
+	{{"HEALTH", "condition", WEIR_SHOW_TEXT}, NULL, 0},
 	{{"WEIGHT", "effective_weight", WEIR_SHOW_NUMBER}, NULL, 2},
 	{{"SHARE-%", "share_percent", WEIR_SHOW_PERCENT}, NULL, 1},
 	{{"NEW/S", "new_flows", WEIR_SHOW_NUMBER}, NULL, 6},
@@ -207,6 +207,21 @@ static const struct weir_show_choice backend_columns[] = {
 	{{"ACTIVE", "active_flows", WEIR_SHOW_NUMBER}, NULL, 4},
 	{{"ERRORS/S", "errors", WEIR_SHOW_NUMBER}, NULL, 5},
 };
+
+// Adds the texts that the table shows to the rows: the label, and the health, or "leaving" for a
+// removed backend, whose health is that of its removal.
+static void prepare_backends(const json_t *backends) {
+	json_t *row;
+	size_t i;
+
+	weir_show_add_labels(backends, "name");
+	json_array_foreach (backends, i, row) {
+		json_object_set_new(row, "condition",
+			json_string(json_is_true(json_object_get(row, "leaving"))
+					    ? "leaving"
+					    : text_of(row, "health")));
+	}
+}
 
 // Print all backends, or the backends that fit on the screen. The columns are chosen for all
 // backends, so that the columns do not change while scrolling.
@@ -279,7 +294,7 @@ static void print_events(FILE *out, const json_t *view, uint32_t width) {
 }
 
 void weir_top_print(FILE *out, const json_t *view, uint32_t width) {
-	weir_show_add_labels(json_object_get(view, "backends"), "name");
+	prepare_backends(json_object_get(view, "backends"));
 	print_workers(out, view, width);
 	fputc('\n', out);
 	print_drops(out, view, width);
@@ -421,7 +436,7 @@ static const char *service_style(const json_t *row) {
 }
 
 static const char *backend_style(const json_t *row) {
-	const char *health = text_of(row, "health");
+	const char *health = text_of(row, "condition");
 
 	if (strcmp(health, "refusing") == 0 || json_is_true(json_object_get(row, "ejected"))) {
 		return RED;
@@ -604,7 +619,7 @@ void weir_top_draw(FILE *out, const json_t *view, const char *title, const char 
 	uint32_t rows = screen->rows > 1 ? screen->rows - 1 : 0, most = rows / 4;
 	char narrow[96];
 
-	weir_show_add_labels(json_object_get(view, "backends"), "name");
+	prepare_backends(json_object_get(view, "backends"));
 	fputs("\033[H", out);
 	if (banner[0] == '\0' || rows > BACKEND_LINES) {
 		rows -= put_words(out, title, rows > 0, "", screen);

@@ -90,6 +90,24 @@ TEST(once_prints_everything) {
 	server_stop(server);
 }
 
+TEST(removed_backends_are_marked) {
+	static const char removed[] = STATS(1000, 5,
+		"{\"service\": \"old\", \"name\": \"o-1\", \"id\": 3, \"admin\": \"ready\", "
+		"\"health\": \"healthy\", \"leaving\": true, \"new_flows\": 1, \"packets\": 1, "
+		"\"effective_weight\": 100}");
+	static const struct server_answer removing[] = {{"stats.show", removed},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": []}"}, STATUS_OK, {0}};
+	struct server *server = server_start(SERVER_ANSWER, removing);
+	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+	assert_int_equal(outcome.status, 0);
+	expect_contains(outcome.out, "old      o-1      leaving     100");
+	assert_null(strstr(outcome.out, "healthy"));
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(backends_are_sorted_as_requested) {
 	static const struct {
 		const char *sort;
