@@ -294,12 +294,19 @@ static const json_t *find_row(json_t *rows) {
 // Print that a reload has removed the backend from the configuration.
 static void show_removed(const struct wait *wait, const json_t *rows) {
 	json_t *row = json_object();
-	char former[256];
+	char addresses[200];
+	json_int_t flows;
 
 	weir_drain_add_former(row, rows);
-	weir_drain_former_text(row, former, sizeof(former));
-	fprintf(wait->cli->err, "weirctl: %s was removed from the configuration%s%s\n", wait->name,
-		former[0] != '\0' ? "; " : "", former);
+	flows = number(row, "former_open_flows");
+	fprintf(wait->cli->err, "weirctl: %s was removed from the configuration", wait->name);
+	if (flows > 0) {
+		fprintf(wait->cli->err, "; %" JSON_INTEGER_FORMAT " open flow%s left at %s", flows,
+			weir_plural((uint64_t)flows),
+			weir_show_value(json_object_get(row, "former_addresses"), WEIR_SHOW_TEXT,
+				addresses, sizeof(addresses)));
+	}
+	fputc('\n', wait->cli->err);
 	json_decref(row);
 }
 

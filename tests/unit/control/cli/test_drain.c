@@ -175,9 +175,8 @@ TEST(wait_is_for_the_former_address_too) {
 			"its previous address 10.0.0.11\n"},
 		{"{\"ok\": true, \"result\": [" FORMER("3", STATE("draining", "400")) "]}", 1,
 			{NULL},
-			"weirctl: web/web-1 was removed from the configuration; 3 open flows of "
-			"its "
-			"previous address 10.0.0.11\n"},
+			"weirctl: web/web-1 was removed from the configuration; 3 open flows left "
+			"at 10.0.0.11\n"},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
