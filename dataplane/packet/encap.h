@@ -152,7 +152,7 @@ static inline void weir_encap_ipv6(
 
 	label += label == 0; // 0 means "no label"
 	weir_store32(outer, rte_cpu_to_be_32(6u << 28 | tos << 20 | label));
-	weir_store32(outer + 4, (uint32_t)rte_cpu_to_be_16((uint16_t)bytes) | next_header << 16 |
+	weir_store32(outer + 4, (uint32_t)__builtin_bswap16((uint16_t)bytes) | next_header << 16 |
 					(uint32_t)WEIR_OUTER_TTL << 24);
 }
 
@@ -165,8 +165,8 @@ static inline void weir_encap_tail(uint8_t *inner, const struct weir_row_head *h
 		uint8_t *udp = inner - head->udp_at;
 
 		// An ephemeral port (RFC 7510, 3), from bits 16 to 29 of the hash.
-		weir_store16(udp, rte_cpu_to_be_16((uint16_t)(0xc000 | (hash >> 16 & 0x3fff))));
-		weir_store16(udp + 4, rte_cpu_to_be_16((uint16_t)(head->udp_at + ip_bytes)));
+		weir_store16(udp, __builtin_bswap16((uint16_t)(0xc000 | (hash >> 16 & 0x3fff))));
+		weir_store16(udp + 4, __builtin_bswap16((uint16_t)(head->udp_at + ip_bytes)));
 	}
 }
 

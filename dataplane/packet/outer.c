@@ -12,7 +12,9 @@ static enum weir_outer_kind kind_of(const struct weir_row_head *head) {
 		return WEIR_OUTER_NONE;
 	}
 	if (head->tail_bytes > 0) {
-		return head->outer_family == 6 ? WEIR_OUTER_IPV6_TAIL : WEIR_OUTER_IPV4_TAIL;
+		return head->outer_family == 6 ? WEIR_OUTER_IPV6_TAIL
+		       : head->source_bits > 0 ? WEIR_OUTER_IPV4_PREFIX_TAIL
+					       : WEIR_OUTER_IPV4_TAIL;
 	}
 	return head->outer_family == 6 ? WEIR_OUTER_IPV6
 	       : head->source_bits > 0 ? WEIR_OUTER_IPV4_PREFIX

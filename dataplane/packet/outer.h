@@ -29,6 +29,7 @@ enum weir_outer_kind {
 	WEIR_OUTER_IPV6,
 	WEIR_OUTER_NONE, // only an Ethernet header
 	WEIR_OUTER_IPV4_TAIL, // with a tail: headers between the outer IP header and the packet
+	WEIR_OUTER_IPV4_PREFIX_TAIL,
 	WEIR_OUTER_IPV6_TAIL,
 };
 
@@ -122,12 +123,12 @@ static __rte_always_inline void weir_outer_write_l2(
 }
 
 static __rte_always_inline void weir_outer_write4_tail(
-	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
+	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer, bool prefix) {
 	const uint8_t *from = &outer->header_bytes;
-	uint32_t outer_bytes = WEIR_IPV4_BYTES + outer->head.tail_bytes;
+	uint64_t outer_bytes = WEIR_IPV4_BYTES + outer->head.tail_bytes;
 	uint32_t first = s->first;
 	uint32_t total = __builtin_bswap16((uint16_t)(s->ip_bytes + outer_bytes));
-	uint16_t low = weir_encap_source_low(s->hash, outer->source_mask);
+	uint16_t low = prefix ? weir_encap_source_low(s->hash, outer->source_mask) : 0;
 	uint32_t sum = outer->checksum + first + total + low;
 	uint8_t *ip = inner - outer_bytes;
 
@@ -137,7 +138,9 @@ static __rte_always_inline void weir_outer_write4_tail(
 	rte_mov16(inner - 16, from + 48);
 	weir_store32(ip, first | total << 16);
 	weir_store16(ip + 10, (uint16_t)~weir_checksum_fold20(sum));
-	weir_store16(ip + 14, outer->source_low | low);
+	if (prefix) {
+		weir_store16(ip + 14, outer->source_low | low);
+	}
 	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
 }
 
@@ -156,18 +159,6 @@ static __rte_always_inline void weir_outer_write6_tail(
 	weir_encap_tail(inner, &outer->head, s->family, s->hash, s->ip_bytes);
 }
 
-// Writes the headers of the kinds NONE, IPV4_TAIL and IPV6_TAIL.
-static __rte_always_inline void weir_outer_write_other(
-	uint8_t *inner, const struct weir_summary *s, const struct weir_outer *outer) {
-	if (outer->kind == WEIR_OUTER_NONE) {
-		weir_outer_write_l2(inner, s, outer);
-	} else if (outer->kind == WEIR_OUTER_IPV4_TAIL) {
-		weir_outer_write4_tail(inner, s, outer);
-	} else {
-		weir_outer_write6_tail(inner, s, outer);
-	}
-}
-
 // Replaces the Ethernet header of a packet with the backend's headers, and removes the padding of
 // the frame. If a frame without an outer IP header is then too short, the function pads it again.
 // The packet must have a summary and at most inner_max bytes. The result is the same as that of
@@ -184,14 +175,29 @@ static __rte_always_inline void weir_outer_push(
 	m->data_len = (uint16_t)length;
 	if (likely(outer->kind == WEIR_OUTER_IPV4)) {
 		weir_outer_write4(inner, s, outer, false);
-	} else if (outer->kind == WEIR_OUTER_IPV6) {
-		weir_outer_write6(inner, s, outer);
-	} else if (outer->kind == WEIR_OUTER_IPV4_PREFIX) {
-		weir_outer_write4(inner, s, outer, true);
-	} else {
-		weir_outer_write_other(inner, s, outer);
-		if (outer->kind == WEIR_OUTER_NONE) { // frames of other kinds are long enough
+		return;
+	}
+	if (outer->kind == WEIR_OUTER_NONE) {
+		weir_outer_write_l2(inner, s, outer);
+		if (unlikely(length < WEIR_FRAME_BYTES_MIN)) { // frames of other kinds are longer
 			weir_encap_pad(m);
 		}
+		return;
+	}
+	switch (outer->kind) {
+	case WEIR_OUTER_IPV6:
+		weir_outer_write6(inner, s, outer);
+		break;
+	case WEIR_OUTER_IPV4_PREFIX:
+		weir_outer_write4(inner, s, outer, true);
+		break;
+	case WEIR_OUTER_IPV4_TAIL:
+		weir_outer_write4_tail(inner, s, outer, false);
+		break;
+	case WEIR_OUTER_IPV4_PREFIX_TAIL:
+		weir_outer_write4_tail(inner, s, outer, true);
+		break;
+	default:
+		weir_outer_write6_tail(inner, s, outer);
 	}
 }
