@@ -7,88 +7,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "ipvs_line.h"
 #include "ipvs_persistence.h"
 #include "ipvs_tunnel.h"
 
 #define LINE_BYTES 1024
-#define WORDS_MAX 64
 #define KEY_BYTES 128 // "t[2001:db8::1]:80"
-
-// Characters that identify options. An option without a short form in ipvsadm gets an unused
-// character.
-enum letter {
-	SCTP = 1,
-	PERSISTENCE_ENGINE,
-	TUN_TYPE,
-	TUN_PORT,
-	TUN_NOCSUM,
-	TUN_CSUM,
-	TUN_REMCSUM,
-	SET,
-	DAEMON,
-	MCAST,
-	SYNCID,
-};
-
-static const struct option {
-	char letter;
-	bool has_value; // the argument of -p is optional
-	const char *name;
-} options[] = {
-	{'A', false, "add-service"},
-	{'a', false, "add-server"},
-	{'t', true, "tcp-service"},
-	{'u', true, "udp-service"},
-	{SCTP, true, "sctp-service"},
-	{'f', true, "fwmark-service"},
-	{'s', true, "scheduler"},
-	{'p', false, "persistent"},
-	{'M', true, "netmask"},
-	{'o', false, "ops"},
-	{'O', false, "one-packet"}, // the long name of -o before ipvsadm 1.26
-	{'b', true, "sched-flags"},
-	{PERSISTENCE_ENGINE, true, "pe"},
-	{'6', false, "ipv6"},
-	{'r', true, "real-server"},
-	{'g', false, "gatewaying"},
-	{'i', false, "ipip"},
-	{'m', false, "masquerading"},
-	{TUN_TYPE, true, "tun-type"},
-	{TUN_PORT, true, "tun-port"},
-	{TUN_NOCSUM, false, "tun-nocsum"},
-	{TUN_CSUM, false, "tun-csum"},
-	{TUN_REMCSUM, false, "tun-remcsum"},
-	{'w', true, "weight"},
-	{'x', true, "u-threshold"},
-	{'y', true, "l-threshold"},
-	{'n', false, "numeric"},
-	{'C', false, "clear"},
-	{'D', false, "delete-service"},
-	{'E', false, "edit-service"},
-	{'d', false, "delete-server"},
-	{'e', false, "edit-server"},
-	{'Z', false, "zero"},
-	{'L', false, "list"},
-	{'l', false, "list"},
-	{'S', false, "save"},
-	{'R', false, "restore"},
-	{SET, false, "set"}, // takes three values: the timeouts tcp, tcpfin and udp
-	{DAEMON, true, "start-daemon"},
-	{MCAST, true, "mcast-interface"},
-	{SYNCID, true, "syncid"},
-};
-
-#define USE "use the output of ipvsadm-save -n (ipvsadm -S -n)"
-
-#define OPTIONS (sizeof(options) / sizeof(options[0]))
-
-struct rule { // a line of the source
-	struct weir_import_place place;
-	// index: letter of the option; "" = the option has no value, NULL = the option is not in
-	// the line
-	const char *value[128];
-	const char *timeouts[3]; // the three values of --set
-};
 
 struct reader {
 	struct weir_import *import;
@@ -98,137 +22,13 @@ struct reader {
 	bool any_unreadable; // a line adds a service whose address cannot be read
 };
 
-// --- words --------------------------------------------------------------------------------
-
-// Split a line into words, without quotes and comments. Returns the number of words, or -1 if there
-// are too many.
-static int cut(char *line, char *words[WORDS_MAX]) {
-	int count = 0;
-	char *rest;
-
-	for (char *word = strtok_r(line, " \t\r\"'", &rest); word != NULL;
-		word = strtok_r(NULL, " \t\r\"'", &rest)) {
-		if (word[0] == '#') {
-			break;
-		}
-		if (count == WORDS_MAX) {
-			return -1;
-		}
-		words[count++] = word;
-	}
-	return count;
-}
-
-// Find an option by its long name. *ret_value: the value if it is in the same word, or NULL.
-static const struct option *find_long(const char *word, const char **ret_value) {
-	const char *equals = strchr(word, '=');
-	size_t length = equals != NULL ? (size_t)(equals - word) : strlen(word);
-
-	*ret_value = equals != NULL ? equals + 1 : NULL;
-	for (size_t i = 0; i < OPTIONS; i++) {
-		if (strlen(options[i].name) == length &&
-			memcmp(options[i].name, word, length) == 0) {
-			return &options[i];
-		}
-	}
-	return NULL;
-}
-
-static const struct option *find_short(char letter) {
-	for (size_t i = 0; i < OPTIONS; i++) {
-		if (options[i].letter == letter && letter >= '0' && letter != 'O') {
-			return &options[i];
-		}
-	}
-	return NULL;
-}
-
-struct words {
-	struct weir_import *import;
-	char *const *word;
-	int count, at;
-};
-
-// Store an option and its value, from the same word or the next word. Returns false after an error.
-static bool take_option(
-	struct words *words, const struct option *option, const char *value, struct rule *rule) {
-	bool next = words->at + 1 < words->count;
-
-	if (value == NULL && option->has_value) {
-		if (!next) {
-			weir_import_error(words->import, &rule->place,
-				"%s needs a value: the line is truncated", words->word[words->at]);
-			return false;
-		}
-		value = words->word[++words->at];
-	} else if (value == NULL && option->letter == 'p' && next &&
-		   words->word[words->at + 1][0] != '-') {
-		value = words->word[++words->at]; // the seconds are optional
-	} else if (option->letter == SET) {
-		for (int i = 0; i < 3 && words->at + 1 < words->count; i++) {
-			rule->timeouts[i] = words->word[++words->at];
-		}
-	}
-	rule->value[(unsigned char)option->letter] = value != NULL ? value : "";
-	return true;
-}
-
-// Read a word of option letters like "-At". The letters of options without a value can be combined
-// in one word.
-static bool take_letters(struct words *words, const char *letters, struct rule *rule) {
-	const struct option *option = NULL;
-
-	do {
-		option = find_short(*letters++);
-		if (option == NULL) {
-			weir_import_error(words->import, &rule->place,
-				"\"%s\" is not an option of ipvsadm: " USE, words->word[words->at]);
-			return false;
-		}
-		if (*letters != '\0' && (option->has_value || option->letter == 'p')) {
-			return take_option(words, option, letters, rule);
-		}
-		if (!take_option(words, option, NULL, rule)) {
-			return false;
-		}
-	} while (*letters != '\0');
-	return true;
-}
-
-static bool read_words(
-	struct weir_import *import, char *const *list, int count, struct rule *rule) {
-	struct words words = {.import = import, .word = list, .count = count};
-
-	for (; words.at < count; words.at++) {
-		const char *word = list[words.at], *value;
-		const struct option *option;
-
-		if (word[0] == '-' && word[1] != '-' && word[1] != '\0') {
-			if (!take_letters(&words, word + 1, rule)) {
-				return false;
-			}
-			continue;
-		}
-		option = word[0] == '-' && word[1] == '-' ? find_long(word + 2, &value) : NULL;
-		if (option == NULL) {
-			weir_import_error(import, &rule->place,
-				"\"%s\" is not an option of ipvsadm: " USE, word);
-			return false;
-		}
-		if (!take_option(&words, option, value, rule)) {
-			return false;
-		}
-	}
-	return true;
-}
-
 // --- services -----------------------------------------------------------------------------
 
-static const char service_letters[] = {'t', 'u', SCTP, 'f', '\0'};
+static const char service_letters[] = {'t', 'u', WEIR_IPVS_SCTP, 'f', '\0'};
 
 // Find the option of a line that has the address of the service. Returns the letter of the option,
 // or 0 after an error.
-static char service_letter(struct weir_import *import, const struct rule *rule) {
+static char service_letter(struct weir_import *import, const struct weir_ipvs_line *rule) {
 	char found = 0;
 
 	for (const char *letter = service_letters; *letter != '\0'; letter++) {
@@ -248,7 +48,7 @@ static char service_letter(struct weir_import *import, const struct rule *rule) 
 	return found;
 }
 
-static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
+static void key_of(const struct weir_ipvs_line *rule, char letter, char key[KEY_BYTES]) {
 	snprintf(key, KEY_BYTES, "%c%s", letter >= '0' ? letter : 's',
 		rule->value[(unsigned char)letter]);
 	// Replace bytes that may not be UTF-8, because jansson refuses such keys.
@@ -257,26 +57,28 @@ static void key_of(const struct rule *rule, char letter, char key[KEY_BYTES]) {
 	}
 }
 
-#define NO_ADDRESS "not an address and port such as 192.0.2.1:80 or [2001:db8::1]:80: " USE
+#define NO_ADDRESS \
+	"not an address and port such as 192.0.2.1:80 or [2001:db8::1]:80: " WEIR_IPVS_USE
 
 // Returns why the address of the service in a line cannot be read, as when it is a variable of a
 // script; NULL if it can be read.
-static const char *unreadable(const struct rule *rule, char letter) {
+static const char *unreadable(const struct weir_ipvs_line *rule, char letter) {
 	const char *text = rule->value[(unsigned char)letter];
 	struct weir_address address;
 	uint16_t port;
 	uint64_t mark;
 
 	if (letter == 'f') {
-		return weir_import_number(text, UINT32_MAX, &mark) ? NULL
-								   : "not a firewall mark: " USE;
+		return weir_import_number(text, UINT32_MAX, &mark)
+			       ? NULL
+			       : "not a firewall mark: " WEIR_IPVS_USE;
 	}
 	return weir_import_endpoint(text, &address, &port) < 0 ? NO_ADDRESS : NULL;
 }
 
 // Handle a line that adds a service with the same words as an earlier line. If the words are those
 // of a variable, its value may have changed in between.
-static void add_again(struct weir_import *import, const struct rule *rule, char letter) {
+static void add_again(struct weir_import *import, const struct weir_ipvs_line *rule, char letter) {
 	const char *why = unreadable(rule, letter);
 
 	if (why != NULL) {
@@ -289,7 +91,7 @@ static void add_again(struct weir_import *import, const struct rule *rule, char 
 }
 
 // Handle a line that adds a server to a service that no earlier line adds with the same words.
-static void add_to_unknown(struct reader *reader, const struct rule *rule, char letter) {
+static void add_to_unknown(struct reader *reader, const struct weir_ipvs_line *rule, char letter) {
 	const char *why = unreadable(rule, letter), *text = rule->value[(unsigned char)letter];
 
 	if (why != NULL) {
@@ -298,7 +100,7 @@ static void add_to_unknown(struct reader *reader, const struct rule *rule, char 
 	} else if (reader->any_unreadable) {
 		weir_import_note(reader->import, &rule->place, WEIR_IMPORT_MISSING, text,
 			"the service of this server has no readable address, or no earlier line "
-			"adds it: " USE);
+			"adds it: " WEIR_IPVS_USE);
 	} else {
 		weir_import_error(reader->import, &rule->place,
 			"the line adds a server to a service that no earlier line adds: put the -A "
@@ -306,10 +108,10 @@ static void add_to_unknown(struct reader *reader, const struct rule *rule, char 
 	}
 }
 
-static void note_settings(struct weir_import *import, const struct rule *rule) {
+static void note_settings(struct weir_import *import, const struct weir_ipvs_line *rule) {
 	const struct weir_import_place *place = &rule->place;
 
-	if (rule->value[PERSISTENCE_ENGINE] != NULL) {
+	if (rule->value[WEIR_IPVS_PERSISTENCE_ENGINE] != NULL) {
 		weir_import_note(import, place, WEIR_IMPORT_LEFT_OUT, "--pe",
 			"Weir does not inspect payload: affinity is by client address, not by SIP "
 			"call");
@@ -318,7 +120,7 @@ static void note_settings(struct weir_import *import, const struct rule *rule) {
 
 // Read the address and the persistence settings of a service. A service without an address that
 // Weir can use is left out.
-static void take_address(struct weir_import *import, const struct rule *rule, char letter,
+static void take_address(struct weir_import *import, const struct weir_ipvs_line *rule, char letter,
 	struct weir_import_service *service) {
 	const char *text = rule->value[(unsigned char)letter];
 	struct weir_address address;
@@ -328,7 +130,7 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 		weir_import_leave_out(import, service, &rule->place, service->name,
 			"packets reach Weir before the firewall marks them. Add a service with the "
 			"addresses and ports of the rules for this mark");
-	} else if (letter == SCTP) {
+	} else if (letter == WEIR_IPVS_SCTP) {
 		weir_import_leave_out(import, service, &rule->place, service->name,
 			"Weir supports TCP and UDP only");
 	} else if (weir_import_endpoint(text, &address, &port) < 0) {
@@ -342,7 +144,7 @@ static void take_address(struct weir_import *import, const struct rule *rule, ch
 	}
 }
 
-static void add_service(struct reader *reader, const struct rule *rule) {
+static void add_service(struct reader *reader, const struct weir_ipvs_line *rule) {
 	struct weir_import *import = reader->import;
 	char letter = service_letter(import, rule), key[KEY_BYTES], name[WEIR_IMPORT_TEXT_BYTES];
 	struct weir_import_service *service;
@@ -392,7 +194,7 @@ static void add_service(struct reader *reader, const struct rule *rule) {
 
 // --- servers ------------------------------------------------------------------------------
 
-static bool read_count(struct weir_import *import, const struct rule *rule, char letter,
+static bool read_count(struct weir_import *import, const struct weir_ipvs_line *rule, char letter,
 	uint64_t most, uint64_t fallback, uint64_t *ret) {
 	const char *text = rule->value[(unsigned char)letter];
 
@@ -406,14 +208,14 @@ static bool read_count(struct weir_import *import, const struct rule *rule, char
 }
 
 // Read -g, -i or -m, and the options of tunnels. Returns false after an error.
-static bool read_method(
-	struct weir_import *import, const struct rule *rule, struct weir_import_forwarding *ret) {
-	const struct weir_ipvs_tunnel tunnel = {.type = rule->value[TUN_TYPE],
-		.port = rule->value[TUN_PORT],
-		.checksum = rule->value[TUN_REMCSUM] != NULL  ? "remcsum"
-			    : rule->value[TUN_CSUM] != NULL   ? "csum"
-			    : rule->value[TUN_NOCSUM] != NULL ? "nocsum"
-							      : NULL};
+static bool read_method(struct weir_import *import, const struct weir_ipvs_line *rule,
+	struct weir_import_forwarding *ret) {
+	const struct weir_ipvs_tunnel tunnel = {.type = rule->value[WEIR_IPVS_TUN_TYPE],
+		.port = rule->value[WEIR_IPVS_TUN_PORT],
+		.checksum = rule->value[WEIR_IPVS_TUN_REMCSUM] != NULL  ? "remcsum"
+			    : rule->value[WEIR_IPVS_TUN_CSUM] != NULL   ? "csum"
+			    : rule->value[WEIR_IPVS_TUN_NOCSUM] != NULL ? "nocsum"
+									: NULL};
 
 	if (rule->value['i'] != NULL) {
 		return weir_ipvs_tunnel_read(import, &rule->place, &tunnel, ret);
@@ -429,7 +231,7 @@ static bool read_method(
 	return true;
 }
 
-static void add_server(struct reader *reader, const struct rule *rule) {
+static void add_server(struct reader *reader, const struct weir_ipvs_line *rule) {
 	struct weir_import *import = reader->import;
 	char letter = service_letter(import, rule), key[KEY_BYTES];
 	struct weir_import_backend backend = {.weight = 1};
@@ -479,7 +281,7 @@ static void add_server(struct reader *reader, const struct rule *rule) {
 
 // --- lines --------------------------------------------------------------------------------
 
-static void read_timeouts(struct weir_import *import, const struct rule *rule) {
+static void read_timeouts(struct weir_import *import, const struct weir_ipvs_line *rule) {
 	static const char *const names[] = {"tcp", "tcpfin", "udp"};
 
 	for (int i = 0; i < 3; i++) {
@@ -496,14 +298,14 @@ static void read_timeouts(struct weir_import *import, const struct rule *rule) {
 }
 
 // Read a command that does not add a service or a server.
-static void read_other(struct weir_import *import, const struct rule *rule) {
+static void read_other(struct weir_import *import, const struct weir_ipvs_line *rule) {
 	static const char without_effect[] = "CZLlSR"; // commands that have no effect on the import
 	static const char changes[] = "DEde";
 
-	if (rule->value[SET] != NULL) {
+	if (rule->value[WEIR_IPVS_SET] != NULL) {
 		read_timeouts(import, rule);
 	}
-	if (rule->value[DAEMON] != NULL) {
+	if (rule->value[WEIR_IPVS_DAEMON] != NULL) {
 		weir_import_note(import, &rule->place, WEIR_IMPORT_LEFT_OUT, "--start-daemon",
 			"Weir does not synchronise connections: policy maglev chooses the same "
 			"backend on all balancers");
@@ -511,7 +313,8 @@ static void read_other(struct weir_import *import, const struct rule *rule) {
 	for (const char *letter = changes; *letter != '\0'; letter++) {
 		if (rule->value[(unsigned char)*letter] != NULL) {
 			weir_import_error(import, &rule->place,
-				"-%c changes a service or server that an earlier line added: " USE,
+				"-%c changes a service or server that an earlier line "
+				"added: " WEIR_IPVS_USE,
 				*letter);
 			return;
 		}
@@ -521,9 +324,9 @@ static void read_other(struct weir_import *import, const struct rule *rule) {
 			return;
 		}
 	}
-	if (rule->value[SET] == NULL && rule->value[DAEMON] == NULL) {
+	if (rule->value[WEIR_IPVS_SET] == NULL && rule->value[WEIR_IPVS_DAEMON] == NULL) {
 		weir_import_error(import, &rule->place,
-			"the line has neither -A (a service) nor -a (a server): " USE);
+			"the line has neither -A (a service) nor -a (a server): " WEIR_IPVS_USE);
 	}
 }
 
@@ -536,13 +339,13 @@ static bool is_command(const char *word) {
 	return bytes >= own && strncasecmp(word + bytes - own, name, own) == 0;
 }
 
-static void read_line(struct reader *reader, struct rule *rule, char *line) {
-	char *words[WORDS_MAX];
-	int count = cut(line, words), first = 0;
+static void read_line(struct reader *reader, struct weir_ipvs_line *rule, char *line) {
+	char *words[WEIR_IPVS_WORDS_MAX];
+	int count = weir_ipvs_line_cut(line, words), first = 0;
 
 	if (count < 0) {
 		weir_import_error(reader->import, &rule->place,
-			"the line has more than %d words: " USE, WORDS_MAX);
+			"the line has more than %d words: " WEIR_IPVS_USE, WEIR_IPVS_WORDS_MAX);
 		return;
 	}
 	first += count > 0 && strcmp(words[0], "sudo") == 0;
@@ -553,7 +356,8 @@ static void read_line(struct reader *reader, struct rule *rule, char *line) {
 			"not a command of ipvsadm");
 		return;
 	}
-	if (count == first || !read_words(reader->import, words + first, count - first, rule)) {
+	if (count == first ||
+		!weir_ipvs_line_read(reader->import, words + first, count - first, rule)) {
 		return;
 	}
 	if (rule->value['A'] != NULL && rule->value['a'] == NULL) {
@@ -614,19 +418,19 @@ void weir_import_ipvs(
 
 	import->failed |= reader.by_key == NULL;
 	while (text < end && !import->failed && !listing) {
-		struct rule rule = {.place = {.file = file, .line = number + 1}};
+		struct weir_ipvs_line rule = {.place = {.file = file, .line = number + 1}};
 		char line[LINE_BYTES];
 
 		if (!take_line(&text, end, &number, line)) {
-			weir_import_error(
-				import, &rule.place, "the line is not a command of ipvsadm: " USE);
+			weir_import_error(import, &rule.place,
+				"the line is not a command of ipvsadm: " WEIR_IPVS_USE);
 			continue;
 		}
 		listing = is_listing(line + strspn(line, " \t"));
 		if (listing) {
 			weir_import_error(import, &rule.place,
 				"the line is from a listing (ipvsadm -L), which lacks "
-				"settings: " USE);
+				"settings: " WEIR_IPVS_USE);
 		} else {
 			read_line(&reader, &rule, line);
 		}
