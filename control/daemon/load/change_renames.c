@@ -8,6 +8,10 @@
 
 #include "config_host.h"
 
+// Maximum number of removed backends with the same name in a service that are looked at. Their
+// addresses differ, so each of them is of another reload.
+#define REMOVED_MOST 16u
+
 struct place { // a backend of the new configuration, found by its address
 	const struct weir_config_service *service;
 	const struct weir_config_backend *backend;
@@ -146,32 +150,55 @@ static int look(struct search *search, const char *service, const char *name) {
 	return r;
 }
 
-// Adds warnings about backends of this service that were removed by an earlier reload, and that the
-// new configuration has again. name: only this backend; NULL = all. Returns 0 or -ENOMEM.
-static int look_at_returning(struct search *search, const char *service, const char *name) {
+// Adds a warning about a backend of this name that an earlier reload removed from the service, if
+// the new configuration has it again. Returns 0 or -ENOMEM.
+static int look_at_removed(
+	struct search *search, uint16_t of, const char *service, const char *name) {
 	const struct weir_tables *tables = search->of->tables;
-	struct place place = {.service = weir_config_find_service(search->of->to, service)};
+	uint16_t ids[REMOVED_MOST];
+	uint32_t count = weir_tables_backends_removed(tables, of, name, ids, REMOVED_MOST);
 	struct weir_backend_state state;
-	int of = weir_tables_service_find(tables, service), id, r = 0;
+	int r = 0;
 
-	of = of >= 0 ? of : weir_tables_service_find_removed(tables, service);
-	if (of >= 0 && name != NULL &&
-		weir_tables_backends_removed(tables, (uint16_t)of, name, NULL, 0) == 0) {
-		return 0; // most backends are new: do not search the service for each of them
-	}
-	for (uint32_t i = 0;
-		place.service != NULL && of >= 0 && r == 0 && i < place.service->backend_count;
-		i++) {
-		place.backend = &place.service->backends[i];
-		if ((name != NULL && strcmp(place.backend->name, name) != 0) ||
-			!begins(search, &place)) {
+	count = count < REMOVED_MOST ? count : REMOVED_MOST;
+	for (uint32_t i = 0; r == 0 && i < count; i++) {
+		if (weir_tables_backend(tables, ids[i], &state) < 0 || !got_no_flows(&state)) {
 			continue;
 		}
-		id = weir_tables_backend_find_removed(tables, (uint16_t)of, place.backend);
-		if (id >= 0 && weir_tables_backend(tables, (uint16_t)id, &state) == 0 &&
-			got_no_flows(&state)) {
-			r = warn(search, &place, &state, true);
+		r = search->places == NULL ? sort_places(search) : 0;
+		for (uint32_t k = r == 0 ? first_place(search, &state.address) : 0;
+			r == 0 && k < search->count &&
+			weir_address_equal(&search->places[k].backend->address, &state.address);
+			k++) {
+			const struct place *place = &search->places[k];
+
+			if (strcmp(place->backend->name, name) == 0 &&
+				strcmp(place->service->name, service) == 0 &&
+				begins(search, place)) {
+				r = warn(search, place, &state, true);
+			}
 		}
+	}
+	return r;
+}
+
+// Adds such warnings about backends of this service. name: only this backend; NULL = all. Returns 0
+// or -ENOMEM.
+static int look_at_returning(struct search *search, const char *service, const char *name) {
+	const struct weir_tables *tables = search->of->tables;
+	const struct weir_config_service *to;
+	int of = weir_tables_service_find(tables, service), r = 0;
+
+	of = of >= 0 ? of : weir_tables_service_find_removed(tables, service);
+	if (of < 0) {
+		return 0;
+	}
+	if (name != NULL) {
+		return look_at_removed(search, (uint16_t)of, service, name);
+	}
+	to = weir_config_find_service(search->of->to, service);
+	for (uint32_t i = 0; r == 0 && to != NULL && i < to->backend_count; i++) {
+		r = look_at_removed(search, (uint16_t)of, service, to->backends[i].name);
 	}
 	return r;
 }

@@ -3,6 +3,7 @@
 // Tests of change_renames.h with two services s0 and s1, which have three backends each.
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "change_renames.h"
 #include "change_rig.h"
@@ -134,6 +135,52 @@ TEST(returning_backends_are_warned_of) {
 	assert_warning(rig, "services[0].backends[2]", reason);
 	assert_int_equal(weir_tables_set_admin(rig->lab.tables, id, WEIR_ADMIN_READY), 0);
 	assert_warning(rig, NULL, NULL);
+}
+
+// Most backends of a large service were removed by mistake, and return. This must not block the
+// event loop: the search for each of them must not read all others.
+TEST(thousands_of_returning_backends_are_found_at_once) {
+	const uint32_t count = 16000;
+	const struct lab_room room = {.max_backends = 32768, .heap_bytes = 256u << 20};
+	struct weir_config *all = lab_config(1, count), *one = lab_config(1, count);
+	struct weir_difference difference = {0};
+	struct weir_config_errors errors = {0};
+	struct timespec begin, end;
+	struct lab lab;
+	char name[16];
+
+	lab_open(&lab, &room);
+	all->segment.max_backends = one->segment.max_backends = room.max_backends;
+	all->services[0].table_size = one->services[0].table_size = 65537;
+	lab_apply(&lab, all);
+	for (uint32_t i = 1; i < count; i++) {
+		snprintf(name, sizeof(name), "b%u", i);
+		weir_segment_backend_counters(lab.segment, 0, lab_id(&lab, "s0", name))
+			->active_flows = 1;
+		weir_segment_backend_counters(lab.segment, 0, lab_id(&lab, "s0", name))->new_flows =
+			1;
+	}
+	assert_int_equal(
+		weir_tables_set_admin(lab.tables, lab_id(&lab, "s0", name), WEIR_ADMIN_DRAIN), 0);
+	one->services[0].backend_count = 1;
+	lab_apply(&lab, one);
+	assert_int_equal(weir_config_compare(one, all, &difference), 0);
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	assert_int_equal(weir_change_renames_warn(
+				 &(struct weir_change_costs_of){
+					 .tables = lab.tables, .from = one, .to = all},
+				 &difference, &errors),
+		0);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	assert_int_equal(errors.warning_count, 1);
+	assert_string_equal(errors.warning[0].path, "services[0].backends[15999]");
+	assert_true(
+		(end.tv_sec - begin.tv_sec) * 1000 + (end.tv_nsec - begin.tv_nsec) / 1000000 < 500);
+	weir_config_errors_fini(&errors);
+	weir_difference_fini(&difference);
+	lab_close(&lab);
+	lab_config_free(all);
+	lab_config_free(one);
 }
 
 TEST(many_renamed_backends_are_counted) {
