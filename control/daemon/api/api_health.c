@@ -81,22 +81,21 @@ static void add_begin(json_t *list, uint64_t time_ms, const char *service, uint6
 	json_array_append_new(list, change_row(&begin));
 }
 
-// Adds this event for the service in the request if it has no change, and changes of such services
-// are no longer kept.
+// Adds this event for the service in the request if none of its changes is kept any more.
 static void add_lost(
 	const struct weir_daemon *daemon, const struct weir_api_call *call, json_t *list) {
-	uint64_t lost = weir_states_history_lost(daemon->states);
 	const char *service = weir_api_text(call, "service");
 	int id = weir_api_peek_backend(daemon, call);
 	struct weir_states_change oldest;
 	struct weir_backend_state backend;
+	uint64_t lost;
 
 	if (service == NULL && id >= 0 &&
 		weir_tables_backend(daemon->tables, (uint16_t)id, &backend) == 0) {
 		service = backend.service;
 	}
-	if (lost > 0 && service != NULL &&
-		weir_states_history(daemon->states, WEIR_STATES_HISTORY - 1, &oldest)) {
+	lost = service != NULL ? weir_states_history_lost(daemon->states, service) : 0;
+	if (lost > 0 && weir_states_history(daemon->states, WEIR_STATES_HISTORY - 1, &oldest)) {
 		add_begin(list, oldest.time_ms, service, lost);
 	}
 }

@@ -19,6 +19,46 @@ static uint16_t service_index(const struct weir_changes *changes, const char *na
 	return unused;
 }
 
+// FNV-1a. Never 0.
+static uint64_t hash_of(const char *name) {
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	for (; *name != '\0'; name++) {
+		hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
+	}
+	return hash != 0 ? hash : 1;
+}
+
+// Returns the index of the element with this hash, or else of an unused element.
+static uint32_t forgotten_index(const struct weir_changes *changes, uint64_t hash) {
+	uint32_t i = hash % WEIR_CHANGES_FORGOTTEN;
+
+	while (changes->forgotten[i].hash != 0 && changes->forgotten[i].hash != hash) {
+		i = (i + 1) % WEIR_CHANGES_FORGOTTEN;
+	}
+	return i;
+}
+
+// Stores the number of lost changes of a service whose last change is lost.
+static void forget(struct weir_changes *changes, const char *name, uint64_t lost) {
+	const uint64_t hash = hash_of(name);
+	struct weir_changes_forgotten *forgotten =
+		&changes->forgotten[forgotten_index(changes, hash)];
+
+	if (forgotten->hash == 0) {
+		if (changes->forgotten_count >= WEIR_CHANGES_FORGOTTEN / 4 * 3) {
+			return;
+		}
+		forgotten->hash = hash;
+		changes->forgotten_count++;
+	}
+	forgotten->lost = lost;
+}
+
+uint64_t weir_changes_lost(const struct weir_changes *changes, const char *service) {
+	return changes->forgotten[forgotten_index(changes, hash_of(service))].lost;
+}
+
 // Removes the oldest change of the service with the most changes; of several such services, that
 // with the oldest change. Returns the place that is free now.
 static uint16_t lose_one(struct weir_changes *changes) {
@@ -45,8 +85,7 @@ static uint16_t lose_one(struct weir_changes *changes) {
 	service->kept--;
 	service->lost++;
 	if (service->kept == 0) {
-		changes->lost += service->lost;
-		service->lost = 0;
+		forget(changes, changes->change[place].service, service->lost);
 	}
 	changes->count--;
 	memmove(&changes->order[n], &changes->order[n + 1],
@@ -64,7 +103,12 @@ void weir_changes_add(struct weir_changes *changes, const struct weir_states_cha
 	changes->service_of[place] = index;
 	changes->order[changes->count++] = place;
 	if (service->kept++ == 0) {
+		struct weir_changes_forgotten *forgotten =
+			&changes->forgotten[forgotten_index(changes, hash_of(change->service))];
+
 		service->oldest = place;
+		service->lost = forgotten->lost;
+		forgotten->lost = 0;
 	}
 }
 

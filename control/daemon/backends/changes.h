@@ -34,16 +34,24 @@ struct weir_changes_service { // a service with at least one change
 	uint64_t lost; // number of changes that are no longer kept
 };
 
-// Zeroed = no changes. About 0.5 MB.
+struct weir_changes_forgotten { // a service that has or had no change, but lost some
+	uint64_t hash; // of its name; 0 = this element is not in use
+	uint64_t lost; // number of changes that are no longer kept; 0 while the service has changes
+};
+
+#define WEIR_CHANGES_FORGOTTEN 8192u // a power of two, above the number of services
+
+// Zeroed = no changes. About 0.7 MB.
 struct weir_changes {
 	struct weir_states_change change[WEIR_STATES_HISTORY];
 	uint16_t service_of[WEIR_STATES_HISTORY]; // index of the service, for each place of change
 	struct weir_changes_service service[WEIR_STATES_HISTORY];
 	uint16_t order[WEIR_STATES_HISTORY]; // places of change in use, the oldest first
 	uint32_t count; // number of places in use
-	// Number of lost changes of services that have no change any more. Only with more services
-	// than places.
-	uint64_t lost;
+	// By hash; a name stays. At most 3/4 are in use, the lost changes of further names are not
+	// counted. Only with more services than places.
+	struct weir_changes_forgotten forgotten[WEIR_CHANGES_FORGOTTEN];
+	uint32_t forgotten_count; // number of elements in use
 };
 
 // Adds a change; copied. Its member older is ignored.
@@ -52,3 +60,7 @@ void weir_changes_add(struct weir_changes *changes, const struct weir_states_cha
 // Gets the n-th most recent change; n = 0 is the last one. Returns false if there is none.
 bool weir_changes_get(
 	const struct weir_changes *changes, uint32_t n, struct weir_states_change *ret);
+
+// Returns the number of changes of a service that are no longer kept if no change of it is kept;
+// otherwise 0. Above 0 only with more services than WEIR_STATES_HISTORY.
+uint64_t weir_changes_lost(const struct weir_changes *changes, const char *service);

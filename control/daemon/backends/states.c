@@ -285,6 +285,6 @@ bool weir_states_history(
 	return weir_changes_get(&states->history, n, ret);
 }
 
-uint64_t weir_states_history_lost(const struct weir_states *states) {
-	return states->history.lost;
+uint64_t weir_states_history_lost(const struct weir_states *states, const char *service) {
+	return weir_changes_lost(&states->history, service);
 }

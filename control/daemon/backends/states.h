@@ -103,6 +103,6 @@ int weir_states_status(
 bool weir_states_history(
 	const struct weir_states *states, uint32_t n, struct weir_states_change *ret);
 
-// Returns the number of changes and events that are no longer kept, of services without a later
-// one. 0 unless there are more services than WEIR_STATES_HISTORY.
-uint64_t weir_states_history_lost(const struct weir_states *states);
+// Returns the number of changes and events of a service that are no longer kept if no later one is
+// kept; otherwise 0. 0 unless there are more services than WEIR_STATES_HISTORY.
+uint64_t weir_states_history_lost(const struct weir_states *states, const char *service);

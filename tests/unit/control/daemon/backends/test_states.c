@@ -295,7 +295,18 @@ TEST(history_of_more_services_than_places) {
 	assert_string_equal(change.service, "n513");
 	assert_int_equal(change.older, 1);
 	assert_false(weir_states_history(own->states, WEIR_STATES_HISTORY, &change));
-	assert_int_equal(weir_states_history_lost(own->states), 1026);
+	assert_int_equal(weir_states_history_lost(own->states, "n0"), 2);
+	assert_int_equal(weir_states_history_lost(own->states, "n513"), 0); // one is kept
+	assert_int_equal(weir_states_history_lost(own->states, "s0"), 0); // had none
+	weir_states_record_service(own->states, "n0", "up", "a backend");
+	assert_true(weir_states_history(own->states, 0, &change));
+	assert_int_equal(change.older, 2);
+	assert_int_equal(weir_states_history_lost(own->states, "n0"), 0);
+	for (unsigned int i = 1; i <= WEIR_STATES_HISTORY; i++) {
+		snprintf(name, sizeof(name), "n%u", i);
+		weir_states_record_service(own->states, name, "up", "a backend");
+	}
+	assert_int_equal(weir_states_history_lost(own->states, "n0"), 3);
 }
 
 TEST(next_hops_are_in_the_history_when_they_change) {
