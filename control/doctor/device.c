@@ -53,13 +53,13 @@ bool weir_doctor_kernel_interface(const struct weir_config_port *port, char ret[
 	return get_iface(port->exception[0] != '\0' ? port->exception : port->device, ret);
 }
 
-uint16_t weir_doctor_vlan_of(const char *root, const char *interface) {
+int weir_doctor_vlan_of(const char *root, const char *interface) {
 	char text[512];
 	unsigned int vlan = 0;
 	const char *at;
 
 	if (weir_tree_text(root, text, sizeof(text), "/proc/net/vlan/%s", interface) <= 0) {
-		return 0;
+		return weir_tree_has(root, "/proc/net/vlan/%s", interface) ? -1 : 0;
 	}
 	at = strstr(text, "VID: ");
 	return at != NULL && sscanf(at, "VID: %u", &vlan) == 1 ? (uint16_t)vlan : 0;
@@ -73,7 +73,7 @@ static bool is_upper(const char *root, const char *lower, const char *interface)
 
 const struct weir_config_port *weir_doctor_find_port(
 	const char *root, const struct weir_config *config, const char *interface) {
-	const uint16_t vlan = weir_doctor_vlan_of(root, interface);
+	const int vlan = weir_doctor_vlan_of(root, interface);
 
 	for (uint32_t i = 0; i < config->port_count; i++) {
 		const struct weir_config_port *port = &config->ports[i];
@@ -85,7 +85,8 @@ const struct weir_config_port *weir_doctor_find_port(
 		if (port->vlan == 0 && strcmp(own, interface) == 0) {
 			return port; // also if the port is the VLAN interface itself
 		}
-		if (port->vlan == vlan && is_upper(root, own, interface)) {
+		if ((port->vlan == vlan || (vlan < 0 && port->vlan != 0)) &&
+			is_upper(root, own, interface)) {
 			return port;
 		}
 	}

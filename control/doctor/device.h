@@ -25,12 +25,14 @@ struct weir_doctor_device weir_doctor_device_of(const struct weir_config_port *p
 // device if it has one, else that of its device. Returns false with ret "" if it is unknown.
 bool weir_doctor_kernel_interface(const struct weir_config_port *port, char ret[IF_NAMESIZE]);
 
-// Returns the VLAN tag of a VLAN interface, or 0. root: see tree.h.
-uint16_t weir_doctor_vlan_of(const char *root, const char *interface);
+// Returns the VLAN tag of a VLAN interface, 0 for another interface, or -1 for a VLAN interface
+// whose tag this process must not read: only root can. root: see tree.h.
+int weir_doctor_vlan_of(const char *root, const char *interface);
 
 // Finds the port to which an interface belongs, by the same rules as weir-control (neighbours.h):
 // an untagged port has its own interface, and a bridge or bond on top of it. A tagged port has VLAN
-// interfaces with its tag on one of these. Returns NULL if there is no such port.
+// interfaces with its tag on one of these; a VLAN interface whose tag is unknown belongs to it,
+// too. Returns NULL if there is no such port.
 const struct weir_config_port *weir_doctor_find_port(
 	const char *root, const struct weir_config *config, const char *interface);
 // Finds a port with this interface, but with another VLAN tag, or with a tag where the interface

@@ -33,7 +33,7 @@ void weir_doctor_report_no_port(
 	struct weir_doctor *doctor, const char *name, const char *interface, const char *address) {
 	const struct weir_config_port *other =
 		weir_doctor_find_other_vlan(doctor->root, doctor->config, interface);
-	const uint16_t vlan = weir_doctor_vlan_of(doctor->root, interface);
+	const int vlan = weir_doctor_vlan_of(doctor->root, interface);
 	char has[24] = "no VLAN tag", own[IF_NAMESIZE];
 
 	if (other == NULL) {
@@ -43,8 +43,10 @@ void weir_doctor_report_no_port(
 		weir_findings_cure(&doctor->findings, "ip route get %s", address);
 		return;
 	}
-	if (vlan != 0) {
-		snprintf(has, sizeof(has), "VLAN tag %u", vlan);
+	if (vlan > 0) {
+		snprintf(has, sizeof(has), "VLAN tag %d", vlan);
+	} else if (vlan < 0) {
+		snprintf(has, sizeof(has), "a VLAN tag");
 	}
 	if (other->vlan == 0) {
 		weir_findings_add(&doctor->findings, WEIR_FINDING_FAULT, name,

@@ -147,6 +147,17 @@ TEST(vlan_on_a_bridge_belongs_to_the_port_in_the_bridge) {
 	expect_route(TAGGED, "next hop 10.0.0.11 does not", NULL);
 }
 
+// The directory stands for the file, which only root can read: the tag may be that of the port.
+TEST(vlan_with_an_unreadable_tag_belongs_to_the_port_with_a_tag) {
+	SHELL("mv /proc/net/vlan/br0.20 /proc/net/vlan/file && mkdir /proc/net/vlan/br0.20");
+	expect_route(TAGGED, "next hop 10.0.0.11 does not", NULL);
+	expect_route(CONFIG("{" LB0 "}"),
+		"egress interface br0.20 of its route has a VLAN tag, but port wan sends without "
+		"a tag",
+		"editor weir.json");
+	SHELL("rmdir /proc/net/vlan/br0.20 && mv /proc/net/vlan/file /proc/net/vlan/br0.20");
+}
+
 TEST(route_with_another_vlan_tag_is_explained) {
 	expect_route(CONFIG("{" LB0 "}"),
 		"egress interface br0.20 of its route has VLAN tag 20, but port wan sends without "
