@@ -17,16 +17,19 @@
 // --- a view -------------------------------------------------------------------------------------
 
 // Returns the last EVENTS events, newest first, because the whole list can have a thousand events.
-// The caller owns the returned list.
+// Entries that the history of a service begins there are no events. The caller owns the returned
+// list.
 static json_t *last_of(json_t *events) {
-	size_t count = json_array_size(events), first = count > EVENTS ? count - EVENTS : 0;
 	json_t *last = json_array();
 
-	for (size_t i = count; i > first; i--) { // newest first
+	for (size_t i = json_array_size(events); i > 0 && json_array_size(last) < EVENTS; i--) {
 		json_t *event = json_array_get(events, i - 1);
+		const char *source = json_string_value(json_object_get(event, "source"));
 
-		weir_show_add_time(event);
-		json_array_append(last, event);
+		if (source == NULL || strcmp(source, "history") != 0) {
+			weir_show_add_time(event);
+			json_array_append(last, event);
+		}
 	}
 	return last;
 }

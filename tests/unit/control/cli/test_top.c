@@ -326,6 +326,24 @@ TEST(the_newest_event_is_the_first) {
 	server_stop(server);
 }
 
+// With more than a thousand services, each change can follow an entry that the history of its
+// service begins there.
+TEST(begins_of_histories_displace_no_event) {
+#define BEGIN "{\"time_ms\": 1, \"service\": \"web\", \"source\": \"history\", \"why\": \"begin\"}"
+	static const struct server_answer begins[] = {{"stats.show", FIRST "\n" SECOND},
+		{"worker.show", "{\"ok\": true, \"result\": [" WORKER "]}"},
+		{"health.history", "{\"ok\": true, \"result\": [" EVENT ", " BEGIN ", " BEGIN
+				   ", " BEGIN ", " BEGIN ", " BEGIN "]}"},
+		STATUS_OK, {0}};
+	struct server *server = server_start(SERVER_ANSWER, begins);
+	struct outcome outcome = RUN(server_folder(server), "top", "--once", "--interval=0.1");
+
+	expect_contains(outcome.out, "timeout");
+	assert_null(strstr(outcome.out, "begin"));
+	free_outcome(&outcome);
+	server_stop(server);
+}
+
 TEST(a_new_size_is_drawn_at_once) {
 	struct server *server = server_start(SERVER_ANSWER, answers);
 	struct winsize size = {.ws_row = 30, .ws_col = 120};
