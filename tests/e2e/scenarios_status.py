@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -268,6 +269,16 @@ def file_with_larger_limits_is_used_after_a_restart(lab):
     assert ("backends", "web/web-2") in found and ("backends", "web/web-3") not in found, found
     row = found["restart", "segment max_backends"]
     assert "2 is in use, 16 takes effect after a restart" in row["found"], row
+    waits = lab.weirctl("config", "waiting")[1]
+    assert "~ segment max_backends: 2 -> 16 (needs a restart" in waits and "+ service web backend web-3: " in waits, waits
+    connections = [clients.KeepAlive(lab.client, VIP4) for _ in range(12)]
+    wait_for("open flows", lambda: lab.api("config.waiting")["restart"]["open_flows"] >= 12, 5)
+    breaks = [re.search(r"the restart breaks (up to [^)]*)", lab.weirctl("config", verb)[1])[1]
+              for verb in ("waiting", "diff")]
+    found, _ = weirctl_doctor(lab)
+    assert breaks[0] == breaks[1] and breaks[0] in found["restart", "segment max_backends"]["found"], (breaks, found)
+    for each in connections:
+        each.close()
     lab.programs["dataplane"].stop()
     lab.start_dataplane()
     wait_for("the file to be used", lambda: len(lab.api("backend.show")) == 3, 10)

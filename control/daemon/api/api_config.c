@@ -117,21 +117,42 @@ void weir_api_config_reload(struct weir_daemon *daemon, struct weir_api_call *ca
 	weir_reload_plan_fini(&plan);
 }
 
+// Lists the changes that wait for a restart of the dataplane, and gets the cost of the restart.
+// Returns 0 or negative errno.
+static int list_waiting(struct weir_daemon *daemon, struct weir_difference *ret,
+	struct weir_restart_cost *ret_cost) {
+	struct weir_change_costs_of of = {.tables = daemon->tables,
+		.segment = daemon->segment,
+		.from = weir_reload_config(daemon->reload),
+		.to = weir_reload_config(daemon->reload)};
+	struct weir_reload_plan plan = {0};
+	int r;
+
+	// A file that does not fit the running dataplane waits as a whole.
+	if (daemon->file_why[0] != '\0' && weir_daemon_plan(daemon, NULL, &plan) == 0) {
+		of.to = plan.config;
+		r = weir_change_restart_cost(&of, &plan.difference, ret_cost);
+		*ret = plan.difference;
+		plan.difference = (struct weir_difference){0};
+	} else {
+		*ret_cost = weir_restart_cost(daemon->tables, daemon->segment);
+		r = weir_reload_waiting(daemon->reload, ret);
+		r = r < 0 ? r : weir_change_costs(&of, ret);
+	}
+	weir_reload_plan_fini(&plan);
+	return r;
+}
+
 void weir_api_config_waiting(struct weir_daemon *daemon, struct weir_api_call *call) {
-	const struct weir_config *config = weir_reload_config(daemon->reload);
-	const struct weir_change_costs_of of = {
-		.tables = daemon->tables, .segment = daemon->segment, .from = config, .to = config};
 	struct weir_restart_cost cost;
 	struct weir_difference waiting;
 
 	if (!weir_api_has_dataplane(daemon, call)) {
 		return;
 	}
-	if (weir_reload_waiting(daemon->reload, &waiting) < 0 ||
-		weir_change_costs(&of, &waiting) < 0) {
+	if (list_waiting(daemon, &waiting, &cost) < 0) {
 		weir_api_answer(call, NULL);
 	} else {
-		cost = weir_restart_cost(daemon->tables, daemon->segment);
 		weir_api_answer(
 			call, json_pack("{s:s, s:o, s:{s:I, s:I, s:I, s:o}}", "file",
 				      weir_reload_file_in_use(daemon->reload), "changes",

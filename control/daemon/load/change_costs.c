@@ -530,16 +530,26 @@ static bool has_key(const struct weir_difference *difference, const char *key) {
 	return false;
 }
 
+int weir_change_restart_cost(const struct weir_change_costs_of *of,
+	const struct weir_difference *difference, struct weir_restart_cost *ret) {
+	bool *changed = changed_services(of, difference);
+
+	if (changed == NULL) {
+		return -ENOMEM;
+	}
+	*ret = sum_restart(of->tables, of->segment, changed);
+	free(changed);
+	return 0;
+}
+
 // Sets the cost of each change that needs a restart to the cost of the restart.
 static int cost_restart(const struct weir_change_costs_of *of, struct weir_difference *difference) {
 	const bool seed = has_key(difference, "hash_seed");
-	bool *changed = changed_services(of, difference);
 	struct weir_restart_cost cost;
 	char text[TEXT_BYTES];
-	int r = changed == NULL ? -ENOMEM : 0;
+	int r = weir_change_restart_cost(of, difference, &cost);
 
 	if (r == 0) {
-		cost = sum_restart(of->tables, of->segment, changed);
 		cost.lost = seed ? cost.open : cost.lost;
 		weir_restart_cost_text(&cost, seed, text, sizeof(text));
 	}
@@ -551,7 +561,6 @@ static int cost_restart(const struct weir_change_costs_of *of, struct weir_diffe
 				cost.lost, text);
 		}
 	}
-	free(changed);
 	return r;
 }
 

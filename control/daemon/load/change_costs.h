@@ -49,3 +49,7 @@ const char *weir_restart_cost_text(
 // manual settings that are discarded; without tables, no cost is set. Call this function before the
 // changes are applied. Returns 0 or -ENOMEM (some costs are not set).
 int weir_change_costs(const struct weir_change_costs_of *of, struct weir_difference *difference);
+// Gets the cost of a restart of the dataplane after which the configuration with these differences
+// is in use. A dataplane must be attached. Returns 0 or -ENOMEM.
+int weir_change_restart_cost(const struct weir_change_costs_of *of,
+	const struct weir_difference *difference, struct weir_restart_cost *ret);
