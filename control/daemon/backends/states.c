@@ -15,8 +15,6 @@ struct entry { // data of one backend id
 	// The backend was announced as down when its verdict became FAILING. The verdict is still
 	// FAILING.
 	bool was_down;
-	// number of the last weir_states_configure call that contained this backend
-	uint64_t generation;
 	uint64_t identity; // identity of the backend to which the facts belong
 	struct weir_address address;
 	struct weir_health_facts facts;
@@ -34,7 +32,6 @@ struct weir_states {
 	struct weir_tables *tables; // NULL until the first weir_states_configure
 	struct entry *entries; // indexed by backend id
 	uint32_t ids;
-	uint64_t generation;
 	struct weir_changes history;
 };
 
@@ -224,42 +221,95 @@ static struct weir_health_facts with_check(const struct entry *entry, bool check
 	return weir_health_adopt(entry->state, true);
 }
 
-static void configure_backend(
-	struct weir_states *states, const struct weir_backend_state *backend, bool checked) {
-	struct entry *entry = &states->entries[backend->id];
-	struct weir_health_facts facts;
+// The entries before weir_states_configure.
+struct former {
+	const struct entry *entries; // indexed by backend id
+	uint32_t ids;
+	// Known entries by identity; filled and sorted when the first backend is not at its id.
+	const struct entry **sorted;
+	uint32_t sorted_count;
+	bool is_sorted;
+};
 
-	if (is_same(entry, backend)) {
-		facts = with_check(entry, checked);
-	} else {
-		*entry = (struct entry){.known = true,
-			.identity = backend->identity,
-			.address = backend->address,
-			.since_ms = weir_monotonic_ms()};
-		facts = weir_health_adopt((enum weir_health_state)backend->health, checked);
+static int by_identity(const void *a, const void *b) {
+	const struct entry *const *left = a, *const *right = b;
+
+	return ((*left)->identity > (*right)->identity) - ((*left)->identity < (*right)->identity);
+}
+
+// Returns the former entry of a backend that had another id, or NULL.
+static const struct entry *find_moved(
+	struct former *former, const struct weir_backend_state *backend) {
+	const struct entry key = {.identity = backend->identity}, *at = &key, **found;
+
+	if (!former->is_sorted) {
+		for (uint32_t id = 0; id < former->ids; id++) {
+			if (former->entries[id].known) {
+				former->sorted[former->sorted_count++] = &former->entries[id];
+			}
+		}
+		qsort(former->sorted, former->sorted_count, sizeof(*former->sorted), by_identity);
+		former->is_sorted = true;
 	}
-	entry->generation = states->generation;
-	settle(states, backend->id, facts, "configuration",
-		checked ? "health check configured" : "no health check");
+	found = bsearch(&at, former->sorted, former->sorted_count, sizeof(*found), by_identity);
+	return found != NULL && is_same(*found, backend) ? *found : NULL;
+}
+
+// Fills the entry of a backend. With another id than before, it keeps the age of its state; its
+// checks and reports begin again, so its facts are derived from the tables.
+static void fill_entry(struct entry *entry, struct former *former,
+	const struct weir_backend_state *backend, bool checked) {
+	const struct entry *moved;
+
+	if (backend->id < former->ids && is_same(&former->entries[backend->id], backend)) {
+		*entry = former->entries[backend->id];
+		entry->facts = with_check(entry, checked);
+		return;
+	}
+	*entry = (struct entry){.known = true,
+		.identity = backend->identity,
+		.address = backend->address,
+		.state = (enum weir_health_state)backend->health,
+		.since_ms = weir_monotonic_ms()};
+	entry->facts = weir_health_adopt(entry->state, checked);
+	moved = find_moved(former, backend);
+	if (moved != NULL) {
+		entry->unresolved = moved->unresolved;
+		if (moved->state == entry->state) {
+			entry->since_ms = moved->since_ms;
+			memcpy(entry->why, moved->why, sizeof(entry->why));
+		}
+	}
+}
+
+static bool is_checked(const struct weir_configured *of) {
+	return weir_config_check_of(of->service, of->config)->type != WEIR_CHECK_NONE;
 }
 
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config) {
-	struct weir_configured of = weir_configured_begin(tables, config);
-	int r = weir_configured_grow(
-		tables, &states->entries, &states->ids, sizeof(*states->entries));
+	const uint32_t ids = weir_tables_backend_ids(tables);
+	struct former former = {.entries = states->entries, .ids = states->ids};
+	struct entry *entries = calloc(ids + 1, sizeof(*entries));
+	struct weir_configured of;
 
-	if (r < 0) {
-		return r;
+	former.sorted = calloc(former.ids + 1, sizeof(*former.sorted));
+	if (entries == NULL || former.sorted == NULL) {
+		free(former.sorted);
+		free(entries);
+		return -ENOMEM;
 	}
+	for (of = weir_configured_begin(tables, config); weir_configured_next(&of);) {
+		fill_entry(&entries[of.backend.id], &former, &of.backend, is_checked(&of));
+	}
+	free(former.sorted);
+	free(states->entries);
 	states->tables = tables;
-	states->generation++;
-	while (weir_configured_next(&of)) {
-		configure_backend(states, &of.backend,
-			weir_config_check_of(of.service, of.config)->type != WEIR_CHECK_NONE);
-	}
-	for (uint32_t id = 0; id < states->ids; id++) {
-		states->entries[id].known &= states->entries[id].generation == states->generation;
+	states->entries = entries;
+	states->ids = ids;
+	for (of = weir_configured_begin(tables, config); weir_configured_next(&of);) {
+		settle(states, of.backend.id, entries[of.backend.id].facts, "configuration",
+			is_checked(&of) ? "health check configured" : "no health check");
 	}
 	return 0;
 }

@@ -61,8 +61,9 @@ void weir_states_on_moved(struct weir_states *states, weir_states_moved moved);
 
 // Replaces all backends with the backends of this configuration and these tables. Backends that are
 // still configured, with the same address, keep their facts, unless a health check was added or
-// removed. The facts of other backends are derived from the state in the tables. tables: borrowed
-// until the next call. Returns 0 or -ENOMEM (nothing changed).
+// removed. The facts of other backends are derived from the state in the tables. A backend that has
+// got another id, because of a restart of the dataplane, keeps the age and the reason of its state.
+// tables: borrowed until the next call. Returns 0 or -ENOMEM (nothing changed).
 int weir_states_configure(
 	struct weir_states *states, struct weir_tables *tables, const struct weir_config *config);
 

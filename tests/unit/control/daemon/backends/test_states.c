@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "clocks.h"
 #include "states.h"
 #include "tables_lab.h"
 
@@ -243,6 +245,51 @@ TEST(removed_backend_loses_its_state) {
 	moved->services[0].backends[2].address.bytes[3] ^= 0x40;
 	reload(own, moved);
 	assert_int_equal(health(own, "b2"), WEIR_HEALTH_STARTING);
+}
+
+// Starts another dataplane with this many ids of backends.
+static void replace_dataplane(struct own *own, uint32_t max_backends) {
+	const struct lab old = own->lab;
+
+	lab_worker_stop(&own->lab);
+	own->lab.segment = lab_segment(&(struct lab_room){.max_backends = max_backends});
+	own->lab.control = lab_attach(own->lab.segment);
+	lab_worker_start(&own->lab);
+	assert_int_equal(weir_tables_rebind(own->lab.tables, own->lab.control), 0);
+	weir_segment_free(old.control);
+	weir_segment_free(old.segment);
+	assert_int_equal(weir_states_configure(own->states, own->lab.tables, own->config), 0);
+}
+
+// A dataplane with fewer ids gives backends other ids, also those that another one had before.
+TEST(age_of_a_state_survives_another_id) {
+	struct own *own = *state;
+	struct weir_config *less = lab_config_copy(own->config);
+	struct weir_states_status status;
+	uint16_t b2 = lab_id(&own->lab, "s0", "b2"), b3 = lab_id(&own->lab, "s0", "b3");
+	uint64_t begin_ms, until_ms;
+
+	judge(own, "b2", WEIR_HEALTH_VERDICT_PASSING);
+	judge(own, "b3", WEIR_HEALTH_VERDICT_FAILING);
+	begin_ms = weir_monotonic_ms();
+	lab_remove_backend(less, 0, 1);
+	lab_remove_backend(less, 0, 0);
+	reload(own, less);
+	for (until_ms = begin_ms + 60; weir_monotonic_ms() < until_ms;) {
+		usleep(5000);
+	}
+	replace_dataplane(own, 2);
+	assert_int_not_equal(lab_id(&own->lab, "s0", "b2"), b2);
+	assert_int_not_equal(lab_id(&own->lab, "s0", "b3"), b3);
+	assert_int_equal(health(own, "b2"), WEIR_HEALTH_HEALTHY);
+	assert_int_equal(health(own, "b3"), WEIR_HEALTH_REFUSING);
+	for (uint32_t i = 0; i < 2; i++) {
+		assert_int_equal(weir_states_status(own->states,
+					 lab_id(&own->lab, "s0", i == 0 ? "b2" : "b3"), &status),
+			0);
+		assert_true(status.since_ms >= 60);
+		assert_string_equal(status.why, "a check");
+	}
 }
 
 TEST(history_records_the_source_of_changes) {
