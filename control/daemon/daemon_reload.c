@@ -189,6 +189,8 @@ int weir_daemon_reload(struct weir_daemon *daemon, const char *file, struct weir
 	return r;
 }
 
+_Static_assert(WEIR_AUDIT_WHY_BYTES >= WEIR_DAEMON_REASON_BYTES, "the audit would cut reasons");
+
 int weir_daemon_reload_file(struct weir_daemon *daemon, const struct weir_audit_who *who) {
 	struct weir_reload_plan plan;
 	char why[WEIR_DAEMON_REASON_BYTES], after[WEIR_AUDIT_VALUE_BYTES];

@@ -302,7 +302,7 @@ void weir_api_audit_capture(
 // --- audit.show ---------------------------------------------------------------------------
 
 static json_t *safe(const char *text) {
-	char copy[WEIR_AUDIT_VALUE_BYTES];
+	char copy[WEIR_AUDIT_WHY_BYTES];
 
 	snprintf(copy, sizeof(copy), "%s", text);
 	return weir_api_safe_string(copy);

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "clocks.h"
+#include "log_line.h"
 
-#define LINE_BYTES 1536
+#define LINE_BYTES WEIR_LOG_MESSAGE_BYTES
 #define WHO_BYTES 80
 #define MORE_BYTES 24 // size of "; and 4294967295 more"
 

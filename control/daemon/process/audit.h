@@ -31,7 +31,7 @@
 
 #define WEIR_AUDIT_OBJECT_BYTES 192
 #define WEIR_AUDIT_VALUE_BYTES 320
-#define WEIR_AUDIT_WHY_BYTES 256
+#define WEIR_AUDIT_WHY_BYTES 1024 // holds the longest error text of the API and of a reload
 
 struct weir_audit_who { // the user, as the kernel reports it
 	bool known; // false: a signal, whose sender is unknown

@@ -204,6 +204,22 @@ TEST(refusals_about_different_objects_are_separate, setup, teardown) {
 	assert_int_equal(lines(lab), 2);
 }
 
+// The reason of a refused reload ends with the remedy.
+TEST(long_reason_is_complete, setup, teardown) {
+	static const char remedy[] = "restart weir-dataplane, then weir-control reloads the file";
+	struct lab *lab = *state;
+	char why[640] = "";
+	size_t used = sizeof(why) - sizeof(remedy);
+
+	memset(why, 'x', used);
+	memcpy(why + used, remedy, sizeof(remedy));
+	refuse(lab, 4, "config.reload", why);
+	assert_int_equal(weir_audit_list(lab->audit, lab->entries), 1);
+	assert_string_equal(lab->entries[0]->why, why);
+	assert_non_null(
+		strstr(written(lab), "then weir-control reloads the file (uid 4, gid 8, pid 9)\n"));
+}
+
 // A reason may contain a name that the user has chosen. So one user can cause many different
 // reasons.
 TEST(reasons_of_a_user_neither_displace_others_nor_flood_the_log, setup, teardown) {
