@@ -42,13 +42,14 @@ struct services {
 	uint32_t drained; // services whose binds are all drained, regardless of the state of their
 			  // backends
 	uint32_t ended; // drained services whose drain has ended
+	uint32_t partly; // services some of whose binds are drained
 	// Removed services that still drain; not counted in the fields above.
 	uint32_t leaving;
 	uint32_t backends, eligible;
 	uint64_t rejected; // new flows rejected in the last minute because every backend was at its
 			   // limit
 	json_t *none_names, *unreachable_names, *below_names, *panic_names, *on_backups_names,
-		*drained_names, *rejecting_names;
+		*drained_names, *partly_names, *rejecting_names;
 };
 
 __attribute__((format(printf, 3, 4))) static void add(
@@ -195,10 +196,23 @@ static const char *lack_name(enum weir_recent_lack lack) {
 
 // --- services -------------------------------------------------------------------------------
 
-static bool is_drained(const struct weir_daemon *daemon, uint16_t id) {
-	uint32_t drained = weir_tables_drained_binds(daemon->tables, id);
+// Counts a service with drained binds. Returns whether all its binds are drained.
+static bool count_drained(const struct weir_daemon *daemon, const struct weir_service_state *state,
+	const char *name, struct services *services) {
+	uint32_t drained = weir_tables_drained_binds(daemon->tables, state->id);
 
-	return drained > 0 && drained == weir_tables_select_binds(daemon->tables, id, NULL);
+	if (drained == 0) {
+		return false;
+	}
+	if (drained < weir_tables_select_binds(daemon->tables, state->id, NULL)) {
+		services->partly++;
+		json_array_append_new(services->partly_names, json_string(name));
+		return false;
+	}
+	services->drained++;
+	services->ended += state->drain != WEIR_DRAIN_DRAINING;
+	json_array_append_new(services->drained_names, json_string(name));
+	return true;
 }
 
 // Counts a service that has eligible backends if it is below its quorum, in panic mode, or on its
@@ -239,11 +253,10 @@ static void count_service(
 	services->count++;
 	services->backends += state.backends;
 	services->eligible += state.eligible;
-	if (is_drained(daemon, id)) {
-		services->drained++;
-		services->ended += state.drain != WEIR_DRAIN_DRAINING;
-		json_array_append_new(services->drained_names, json_string(name));
-	} else if (state.eligible == 0) {
+	if (count_drained(daemon, &state, name, services)) {
+		return;
+	}
+	if (state.eligible == 0) {
 		services->none++;
 		json_array_append_new(services->none_names, json_string(name));
 	} else if (state.resolved == 0) {
@@ -348,6 +361,11 @@ static void judge_services(
 			list_names(services->rejecting_names, names));
 	}
 	judge_drained(services, verdict);
+	if (services->partly > 0) {
+		add(verdict, WEIR_STATUS_OK, "some binds drained in %u of %u service%s: %s",
+			services->partly, services->count, weir_plural(services->count),
+			list_names(services->partly_names, names));
+	}
 }
 
 // Reports backends whose health checks have no result: they keep their states, so a failed backend
@@ -421,6 +439,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		.panic_names = json_array(),
 		.on_backups_names = json_array(),
 		.drained_names = json_array(),
+		.partly_names = json_array(),
 		.rejecting_names = json_array()};
 	const struct weir_stalls *stalls = weir_daemon_stalls(daemon);
 	uint32_t ids = daemon->tables != NULL ? weir_tables_service_ids(daemon->tables) : 0;
@@ -445,6 +464,7 @@ json_t *weir_json_status(struct weir_daemon *daemon, int only) {
 		judge_keys(daemon, only, &verdict);
 	}
 	programs = judge_programs(daemon, only, &verdict);
+	json_decref(services.partly_names); // only in the reason
 	return json_pack("{s:s, s:o, s:o, s:s?, s:I, s:I, s:I, s:I, s:o, s:I, s:s?, s:o, s:o, s:o, "
 			 "s:o, s:o, s:o, s:o}",
 		"level", level_names[verdict.level], "reasons", verdict.reasons, "dataplane",

@@ -83,6 +83,11 @@ static void set_service(const struct web *web, const char *verb, const char *ser
 		&web->lab, "{\"command\": \"bind.%s\", \"service\": \"%s\"}", verb, service));
 }
 
+static void set_vip(const struct web *web, const char *verb, const char *address) {
+	json_decref(lab_result(
+		&web->lab, "{\"command\": \"bind.%s\", \"address\": \"%s\"}", verb, address));
+}
+
 static void set_open_flows(const struct web *web, uint64_t flows) {
 	struct weir_segment *segment = lab_dataplane_segment(web->dataplane);
 
@@ -143,6 +148,22 @@ TEST(status_of_drained_services) {
 	LAB_UNTIL(is_level(web, "critical"));
 	set_service(web, "ready", "web");
 	set_admin(web, "ready", "dns", "w-1");
+	expect(web, NULL, "ok", "");
+}
+
+// A service with a drained VIP serves the others. It is not in `drained`.
+TEST(status_names_services_with_some_drained_binds) {
+	struct web *web = *state;
+	json_t *status;
+
+	set_vip(web, "drain", "2001:db8::11");
+	expect(web, NULL, "ok", "some binds drained in 1 of 2 services: dns");
+	expect(web, "dns", "ok", "some binds drained in 1 of 1 service: dns");
+	expect(web, "web", "ok", "");
+	status = status_of(web, NULL);
+	assert_int_equal(json_array_size(json_object_get(status, "drained")), 0);
+	json_decref(status);
+	set_vip(web, "ready", "2001:db8::11");
 	expect(web, NULL, "ok", "");
 }
 
