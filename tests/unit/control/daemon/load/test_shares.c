@@ -32,8 +32,10 @@ TEST(effective_share_by_policy) {
 		{WEIR_POLICY_FAIR_SHARE, {40, 20, 40}},
 		{WEIR_POLICY_RANDOM, {33.3, 33.3, 33.3}},
 		{WEIR_POLICY_POWER_OF_TWO, {33.3, 33.3, 33.3}},
+		{WEIR_POLICY_PREQUAL, {33.3, 33.3, 33.3}},
 	};
 
+	_Static_assert(sizeof(cases) / sizeof(cases[0]) == WEIR_POLICY_COUNT, "policies");
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct weir_config *config = lab_config(2, 3);
 		struct weir_recent recent = {0};
