@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "api_capture_filter.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,12 @@ static bool read_owner(const struct filter *filter) {
 		return true;
 	}
 	id = weir_tables_backend_find(filter->daemon->tables, service, backend);
+	if (id < 0) {
+		id = weir_api_find_removed_backend(filter->daemon, filter->call, service, backend);
+	}
+	if (id == -EEXIST) {
+		return false;
+	}
 	if (id < 0) {
 		return unknown_backend(filter, backend);
 	}

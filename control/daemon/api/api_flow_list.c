@@ -183,7 +183,7 @@ static bool read_owner(
 	query->list.backend = WEIR_BACKEND_NONE;
 	query->list.service = WEIR_SERVICE_NONE;
 	if (weir_api_text(call, "backend") != NULL) {
-		id = weir_api_find_backend(daemon, call);
+		id = weir_api_find_any_backend(daemon, call);
 		query->list.backend = (uint16_t)id;
 	} else if (weir_api_text(call, "service") != NULL) {
 		id = weir_api_find_service(daemon, call);

@@ -8,6 +8,7 @@
 
 #include "daemon.h"
 #include "duration.h"
+#include "plural.h"
 #include "table_walk.h"
 
 #define NAMES_BYTES 400
@@ -170,24 +171,98 @@ static int find_anywhere(struct weir_daemon *daemon, struct weir_api_call *call,
 	return found;
 }
 
+// Finds the removed backends with this name that the tables still have. service: NULL = in any
+// service. If some have flows, those without flows do not count. *ret_id: the first. *ret_flows:
+// active flows of all. Returns their number.
+static uint32_t find_removed(const struct weir_daemon *daemon, const char *service,
+	const char *name, uint16_t *ret_id, uint64_t *ret_flows) {
+	uint32_t ids = weir_tables_backend_ids(daemon->tables), count = 0;
+	struct weir_backend_state state;
+
+	*ret_flows = 0;
+	for (uint32_t id = 0; id < ids; id++) {
+		uint64_t flows;
+
+		if (weir_tables_backend(daemon->tables, (uint16_t)id, &state) < 0 ||
+			!state.leaving || strcmp(state.name, name) != 0 ||
+			(service != NULL && strcmp(state.service, service) != 0)) {
+			continue;
+		}
+		flows = weir_tables_backend_flows(daemon->tables, (uint16_t)id);
+		if (count == 0 || (flows > 0 && *ret_flows == 0)) {
+			*ret_id = (uint16_t)id;
+			count = 1;
+		} else if (flows > 0 || *ret_flows == 0) {
+			count++;
+		}
+		*ret_flows += flows;
+	}
+	return count;
+}
+
+// Fails the call, because of a backend that was removed from the configuration.
+static void fail_removed(struct weir_daemon *daemon, struct weir_api_call *call,
+	const struct weir_backend_state *state, uint64_t flows) {
+	char left[64] = "";
+
+	if (daemon->segment != NULL) {
+		snprintf(left, sizeof(left), ", and still has %llu active flow%s",
+			(unsigned long long)flows, weir_plural(flows));
+	}
+	weir_api_fail(call, WEIR_API_NOT_FOUND,
+		"backend \"%.100s\" of service \"%.100s\" was removed from the configuration%s",
+		state->name, state->service, left);
+}
+
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
 	const char *service = weir_api_text(call, "service");
 	const char *name = weir_api_text(call, "backend");
-	int id;
+	struct weir_backend_state state;
+	uint16_t removed;
+	uint64_t flows;
+	int id = weir_api_peek_backend(daemon, call);
 
+	if (id == -ENOENT && find_removed(daemon, service, name, &removed, &flows) > 0 &&
+		weir_tables_backend(daemon->tables, removed, &state) == 0) {
+		fail_removed(daemon, call, &state, flows);
+		return -ENOENT;
+	}
 	if (service == NULL) {
 		return find_anywhere(daemon, call, name);
 	}
-	id = weir_api_find_service(daemon, call);
-	if (id < 0) {
-		return id;
-	}
-	id = weir_tables_backend_find(daemon->tables, service, name);
-	if (id < 0) {
+	if (id < 0 && weir_api_find_service(daemon, call) >= 0) {
 		weir_api_fail(call, WEIR_API_NOT_FOUND,
 			"service \"%.100s\" has no backend \"%.100s\"", service, name);
 	}
 	return id;
+}
+
+int weir_api_find_removed_backend(struct weir_daemon *daemon, struct weir_api_call *call,
+	const char *service, const char *name) {
+	uint16_t id;
+	uint64_t flows;
+	uint32_t count = find_removed(daemon, service, name, &id, &flows);
+
+	if (count > 1) {
+		weir_api_fail(call, WEIR_API_AMBIGUOUS,
+			"%u removed backends have the name \"%.100s\"%s", count, name,
+			service == NULL ? ": specify the service" : "");
+		return -EEXIST;
+	}
+	return count == 1 ? id : -ENOENT;
+}
+
+int weir_api_find_any_backend(struct weir_daemon *daemon, struct weir_api_call *call) {
+	int id = weir_api_peek_backend(daemon, call);
+
+	if (id == -ENOENT) {
+		id = weir_api_find_removed_backend(daemon, call, weir_api_text(call, "service"),
+			weir_api_text(call, "backend"));
+		if (id == -EEXIST) {
+			return id;
+		}
+	}
+	return id >= 0 ? id : weir_api_find_backend(daemon, call);
 }
 
 int weir_api_peek_backend(const struct weir_daemon *daemon, const struct weir_api_call *call) {

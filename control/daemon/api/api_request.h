@@ -23,8 +23,16 @@ json_int_t weir_api_integer(
 int weir_api_find_service(struct weir_daemon *daemon, struct weir_api_call *call);
 // Find the backend that the argument `backend`, and optionally `service`, names. The call must have
 // the argument `backend`, and the tables must exist. Returns its id. On an error, also if several
-// backends have this name, fails the call and returns a negative number.
+// backends have this name or the backend was removed, fails the call and returns a negative number.
 int weir_api_find_backend(struct weir_daemon *daemon, struct weir_api_call *call);
+// Like weir_api_find_backend. If there is no such backend, finds a removed one that the tables
+// still have, as weir_api_find_removed_backend does.
+int weir_api_find_any_backend(struct weir_daemon *daemon, struct weir_api_call *call);
+// Finds a removed backend that the tables still have. service: NULL = of any service. If several
+// have this name, the only one with flows. The tables must exist. Returns its id, -ENOENT (none) or
+// -EEXIST (several; fails the call).
+int weir_api_find_removed_backend(struct weir_daemon *daemon, struct weir_api_call *call,
+	const char *service, const char *name);
 // Fails the call because no service has a backend of this name. many: the command also accepts
 // "SERVICE/" for all backends of a service, which the message then mentions.
 void weir_api_no_backend(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Tests the state of a backend: backend.show after a report, and service.waste.
+// Tests the state of a backend: backend.show after a report, service.waste, and commands for a
+// removed backend.
 #include "daemon_web.h"
 
 #include <stdio.h>
@@ -63,6 +64,87 @@ TEST(age_of_the_administrative_state) {
 	assert_true(admin_since_ms(web) > ms + 100);
 	json_decref(lab_result(
 		&web->lab, JSON({"command": "backend.ready", "service": "web", "backend": "w-1"})));
+}
+
+static void expect_failure(
+	struct web *web, const char *request, const char *code, const char *error) {
+	json_t *answer = lab_ask(&web->lab, "%s", request);
+	const char *got = json_string_value(json_object_get(answer, "code"));
+
+	assert_string_equal(got != NULL ? got : "ok", code);
+	assert_string_equal(json_string_value(json_object_get(answer, "error")), error);
+	json_decref(answer);
+}
+
+// A page of a list of flows, or an answer about deleted flows.
+static void expect_no_flows(struct web *web, const char *request) {
+	json_t *result = lab_result(&web->lab, "%s", request);
+
+	assert_true(json_is_false(json_object_get(result, "incomplete")));
+	assert_int_equal(json_array_size(json_object_get(result, "flows")), 0);
+	json_decref(result);
+}
+
+#define WEB_W1 \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 1009, \"backends\": [{\"name\": \"w-1\", \"address\": " \
+	"\"10.0.1.11\", \"weight\": 100}]}"
+// Both backends; w-2 has another address than in WEB_SERVICES.
+#define WEB_MOVED \
+	"{\"name\": \"web\", \"binds\": [{\"address\": \"198.51.100.10\", \"protocol\": \"tcp\", " \
+	"\"port\": 80}], \"table_size\": 1009, \"backends\": [{\"name\": \"w-1\", \"address\": " \
+	"\"10.0.1.11\", \"weight\": 100}, {\"name\": \"w-2\", \"address\": \"10.0.1.22\", " \
+	"\"weight\": 300}]}"
+#define REMOVED \
+	"backend \"w-2\" of service \"web\" was removed from the configuration, and still has "
+
+static void reload(struct web *web, const char *services) {
+	lab_write_config(&web->lab, services);
+	json_decref(lab_result(&web->lab, JSON({"command": "config.reload"})));
+}
+
+static uint64_t *active_flows_of(struct web *web, const char *backend) {
+	json_t *holder = NULL;
+	json_t *id = json_object_get(lab_backend(&web->lab, &holder, "web", backend), "id");
+	uint64_t *flows = &weir_segment_backend_counters(
+		lab_dataplane_segment(web->dataplane), 0, (uint16_t)json_integer_value(id))
+				   ->active_flows;
+
+	json_decref(holder);
+	return flows;
+}
+
+// The flows of a removed backend can be listed and deleted, but nothing about it can be changed.
+TEST(removed_backend_has_flows_but_takes_no_changes) {
+	static const char *const refused[] = {
+		JSON({"command": "backend.drain", "service": "web", "backend": "w-2"}),
+			JSON({"command": "backend.ready", "backend": "w-2"}),
+				JSON({"command": "backend.maintenance", "service": "web", "backend": "w-2"}),
+					JSON({"command": "weight.set", "service": "web", "backend": "w-2", "weight": 1}),
+				};
+	struct web *web = *state;
+	uint64_t *flows[2];
+
+	flows[0] = active_flows_of(web, "w-2");
+	__atomic_store_n(flows[0], 3, __ATOMIC_RELAXED);
+	reload(web, WEB_W1 ", " DNS_SERVICE);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		expect_failure(web, refused[i], "not-found", REMOVED "3 active flows");
+	}
+	expect_no_flows(web, JSON({"command": "flow.list", "service": "web", "backend": "w-2"}));
+	expect_no_flows(web, JSON({"command": "flow.list", "backend": "w-2"}));
+	expect_no_flows(web, JSON({"command": "flow.clear", "service": "web", "backend": "w-2"}));
+	// two removed backends of this name, both with flows
+	reload(web, WEB_MOVED ", " DNS_SERVICE);
+	flows[1] = active_flows_of(web, "w-2");
+	__atomic_store_n(flows[1], 4, __ATOMIC_RELAXED);
+	reload(web, WEB_W1 ", " DNS_SERVICE);
+	expect_failure(web, refused[0], "not-found", REMOVED "7 active flows");
+	expect_failure(web, JSON({"command": "flow.list", "service": "web", "backend": "w-2"}),
+				    "ambiguous", "2 removed backends have the name \"w-2\"");
+	__atomic_store_n(flows[0], 0, __ATOMIC_RELAXED);
+	__atomic_store_n(flows[1], 0, __ATOMIC_RELAXED);
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 }
 
 static void report(struct web *web, const char *backend, double utilization) {

@@ -460,6 +460,30 @@ TEST(names_are_those_at_the_time_of_the_packet) {
 	reload(web, WEB_SERVICES ", " DNS_SERVICE);
 }
 
+#define WEB_WITHOUT_W2 \
+	DNS_AND(JSON({"name": "web", "binds": [{"address": "198.51.100.10", "protocol": "tcp", \
+		"port": 80}], "table_size": 1009, "backends": [{"name": "w-1", \
+		"address": "10.0.1.11"}]}))
+
+// A backend that a reload has removed is in the tables until its flows end. Until then a filter may
+// name it.
+TEST(filter_names_a_removed_backend) {
+	struct web *web = *state;
+	int fd = lab_connect(&web->lab);
+	json_int_t capture, id = id_of(web, "w-2");
+	struct weir_share_counters *flows =
+		weir_segment_backend_counters(segment_of(web), 0, (uint16_t)id);
+
+	__atomic_store_n(&flows->active_flows, flows->active_flows + 3, __ATOMIC_RELAXED);
+	reload(web, WEB_WITHOUT_W2);
+	capture = start(fd, ", \"filter\": {\"service\": \"web\", \"backend\": \"w-2\"}");
+	assert_int_equal(terms_of(web).backend, id);
+	stop(fd, capture, 0);
+	close(fd);
+	__atomic_store_n(&flows->active_flows, flows->active_flows - 3, __ATOMIC_RELAXED);
+	reload(web, WEB_SERVICES ", " DNS_SERVICE);
+}
+
 // --- arguments ----------------------------------------------------------------------------------
 
 TEST(arguments_are_checked) {
