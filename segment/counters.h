@@ -35,7 +35,7 @@
 		"Bytes received, with the Ethernet header, without the FCS.") \
 	X(forwarded, PACKETS, "forwarded_packets", "Packets forwarded to a backend.") \
 	X(replied, PACKETS, "replied_packets", \
-		"Packets answered: ICMP echo requests, and SYNs (with a challenge ACK).") \
+		"Echo replies and challenge ACKs sent; RSTs and ICMP errors count as dropped.") \
 	X(to_kernel, PACKETS, "kernel_packets", "Packets punted to the kernel.") \
 	X(dropped, PACKETS, "dropped_packets", "Packets dropped, for any reason.") \
 	X(flow_hits, PACKETS, "flow_hit_packets", \

@@ -173,8 +173,9 @@ static const struct weir_option rows[] = {
 			REASON),
 		.repeatable = true, .take = take_reason, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(CUSTOM, "action", "ACTION",
-		"only packets with this action: forward, reply, kernel, drop or offer (a fragment "
-		"or ICMP error passed to the next worker)",
+		"only packets with this action: forward, reply (answered, also with an RST or an "
+		"ICMP error, which counts as a drop), kernel, drop (without an answer) or offer "
+		"(a fragment or ICMP error passed to the next worker)",
 		.repeatable = true, .take = take_action, .groups = WEIR_CLI_CAPTURE),
 	WEIR_OPTION_ROW(TEXT, "client", "PREFIX",
 		"only packets from these clients: an address, or a prefix like 192.0.2.0/24",

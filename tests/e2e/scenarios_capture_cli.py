@@ -11,7 +11,7 @@ from collections import Counter
 
 import clients
 from captures import Capture, Weirctl, capinfos, packets, send_frames, tshark, weir_pcap
-from lab import VIP4, VIP6, backend_address, echo, lines, web
+from lab import ROOT, VIP4, VIP6, backend_address, echo, lines, web
 from netns import wait_for
 from scenario import scenario
 from scenarios_access import weirctl_as_member
@@ -142,6 +142,26 @@ def drops_are_captured_by_reason(lab):
         send_frames(lab.net, "lb0", frames.values())
         assert capture.ended()[:2] == (0, 1)
     assert [p.comment for p in packets(capture.file)] == ["drop: source_address"]
+
+
+@scenario(services=[web(closed_ports="reject")])
+def documented_capture_of_drops_has_those_that_are_answered(lab):
+    """The capture that docs/guide/troubleshooting.md advises in an outage has all drops, with reasons"""
+    with open(ROOT + "/docs/guide/troubleshooting.md", encoding="utf-8") as file:
+        outage = file.read().split("\n## During an outage\n")[1].split("\n## ")[0]
+    advised = re.search(r"`weirctl capture start (.*) --duration 60s drops", outage)[1].split()
+    frames = {reason: frame for reason, frame in broken_frames(lab).items()
+              if reason in ("closed_port", "tcp_flags")}
+    with Capture(lab, *advised, *WHOLE) as capture:
+        before = Counter(lab.drops())
+        send_frames(lab.net, "lb0", frames.values())
+        wait_for("the drops", lambda: all(
+            lab.drops().get(r, 0) > before[r] for r in frames), 5)
+        capture.wait_for(2)
+        assert capture.stop().status == 0
+    comments = {p.data: p.comment for p in packets(capture.file)}
+    assert comments.get(frames["closed_port"]) == "reply: rejected (closed_port)", comments
+    assert comments.get(frames["tcp_flags"]) == "drop: tcp_flags", comments
 
 
 @scenario(services=[web(), echo()])
