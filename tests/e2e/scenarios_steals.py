@@ -488,7 +488,7 @@ def steals_accept_one_valid_answer(lab):
             lab.programs["ids-1"].signal(signal.SIGCONT)
             clients.run(120)  # until all clients have an answer; the last SYN may be sent seconds later
             check_served_once(lab, clients)
-            assert all(client.answer for client in clients.all), (mode, figures(clients))
+            assert all(client.answer for client in clients.all), (mode, figures(clients), [(c.error, c.retransmits, c.connected, c.number) for c in clients.all if not c.answer])
             clients.close()
 
 
