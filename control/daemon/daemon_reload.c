@@ -50,7 +50,7 @@ static bool lacks_ids(const struct weir_daemon *daemon, const struct weir_config
 	return weir_tables_check_ids(daemon->tables, config, why, sizeof(why)) == -ENOSPC;
 }
 
-// Adds to the end of why, which says that the configuration of a plan does not fit, whether a
+// Adds to the end of why, the reason why the configuration of a plan does not fit, whether a
 // restart of weir-dataplane helps: its file, from which weir-dataplane starts too, has larger
 // limits. ids: the configuration needs more ids; false = more memory. then: what follows the
 // restart.

@@ -19,44 +19,24 @@ static uint16_t service_index(const struct weir_changes *changes, const char *na
 	return unused;
 }
 
-// FNV-1a. Never 0.
-static uint64_t hash_of(const char *name) {
-	uint64_t hash = 0xcbf29ce484222325u;
-
-	for (; *name != '\0'; name++) {
-		hash = (hash ^ (uint8_t)*name) * 0x100000001b3u;
-	}
-	return hash != 0 ? hash : 1;
+void weir_changes_fini(struct weir_changes *changes) {
+	json_decref(changes->gone);
+	changes->gone = NULL;
 }
 
-// Returns the index of the element with this hash, or else of an unused element.
-static uint32_t forgotten_index(const struct weir_changes *changes, uint64_t hash) {
-	uint32_t i = hash % WEIR_CHANGES_FORGOTTEN;
-
-	while (changes->forgotten[i].hash != 0 && changes->forgotten[i].hash != hash) {
-		i = (i + 1) % WEIR_CHANGES_FORGOTTEN;
+// Stores the number of lost changes of a service whose last change is lost. If out of memory, they
+// are not counted.
+static void keep_count(struct weir_changes *changes, const char *name, uint64_t lost) {
+	if (changes->gone == NULL) {
+		changes->gone = json_object();
 	}
-	return i;
-}
-
-// Stores the number of lost changes of a service whose last change is lost.
-static void forget(struct weir_changes *changes, const char *name, uint64_t lost) {
-	const uint64_t hash = hash_of(name);
-	struct weir_changes_forgotten *forgotten =
-		&changes->forgotten[forgotten_index(changes, hash)];
-
-	if (forgotten->hash == 0) {
-		if (changes->forgotten_count >= WEIR_CHANGES_FORGOTTEN / 4 * 3) {
-			return;
-		}
-		forgotten->hash = hash;
-		changes->forgotten_count++;
+	if (json_object_size(changes->gone) < WEIR_CHANGES_GONE_MOST) {
+		(void)json_object_set_new(changes->gone, name, json_integer((json_int_t)lost));
 	}
-	forgotten->lost = lost;
 }
 
 uint64_t weir_changes_lost(const struct weir_changes *changes, const char *service) {
-	return changes->forgotten[forgotten_index(changes, hash_of(service))].lost;
+	return (uint64_t)json_integer_value(json_object_get(changes->gone, service));
 }
 
 // Removes the oldest change of the service with the most changes; of several such services, that
@@ -85,7 +65,7 @@ static uint16_t lose_one(struct weir_changes *changes) {
 	service->kept--;
 	service->lost++;
 	if (service->kept == 0) {
-		forget(changes, changes->change[place].service, service->lost);
+		keep_count(changes, changes->change[place].service, service->lost);
 	}
 	changes->count--;
 	memmove(&changes->order[n], &changes->order[n + 1],
@@ -103,12 +83,9 @@ void weir_changes_add(struct weir_changes *changes, const struct weir_states_cha
 	changes->service_of[place] = index;
 	changes->order[changes->count++] = place;
 	if (service->kept++ == 0) {
-		struct weir_changes_forgotten *forgotten =
-			&changes->forgotten[forgotten_index(changes, hash_of(change->service))];
-
 		service->oldest = place;
-		service->lost = forgotten->lost;
-		forgotten->lost = 0;
+		service->lost = weir_changes_lost(changes, change->service);
+		(void)json_object_del(changes->gone, change->service);
 	}
 }
 

@@ -7,6 +7,7 @@
 // Threads: only the event loop's thread.
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,25 +35,21 @@ struct weir_changes_service { // a service with at least one change
 	uint64_t lost; // number of changes that are no longer kept
 };
 
-struct weir_changes_forgotten { // a service that has or had no change, but lost some
-	uint64_t hash; // of its name; 0 = this element is not in use
-	uint64_t lost; // number of changes that are no longer kept; 0 while the service has changes
-};
+#define WEIR_CHANGES_GONE_MOST 8192u // above the number of services
 
-#define WEIR_CHANGES_FORGOTTEN 8192u // a power of two, above the number of services
-
-// Zeroed = no changes. About 0.7 MB.
+// Zeroed = no changes. About 0.5 MB.
 struct weir_changes {
 	struct weir_states_change change[WEIR_STATES_HISTORY];
 	uint16_t service_of[WEIR_STATES_HISTORY]; // index of the service, for each place of change
 	struct weir_changes_service service[WEIR_STATES_HISTORY];
 	uint16_t order[WEIR_STATES_HISTORY]; // places of change in use, the oldest first
 	uint32_t count; // number of places in use
-	// By hash; a name stays. At most 3/4 are in use, the lost changes of further names are not
-	// counted. Only with more services than places.
-	struct weir_changes_forgotten forgotten[WEIR_CHANGES_FORGOTTEN];
-	uint32_t forgotten_count; // number of elements in use
+	// {service: number of lost changes} of services without a kept change, at most
+	// WEIR_CHANGES_GONE_MOST. Only with more services than places. NULL = none.
+	json_t *gone;
 };
+
+void weir_changes_fini(struct weir_changes *changes);
 
 // Adds a change; copied. Its member older is ignored.
 void weir_changes_add(struct weir_changes *changes, const struct weir_states_change *change);

@@ -61,6 +61,7 @@ void weir_states_free(struct weir_states *states) {
 	if (states == NULL) {
 		return;
 	}
+	weir_changes_fini(&states->history);
 	free(states->entries);
 	free(states);
 }

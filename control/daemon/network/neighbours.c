@@ -104,8 +104,8 @@ static uint16_t mtu_of(const struct weir_neighbours *n, const struct entry *entr
 	return mtu;
 }
 
-// Returns the port that sends the packets to an address, or -1. A route that refuses packets to the
-// address says that they must not leave through a static gateway either.
+// Returns the port that sends the packets to an address, or -1. If a route refuses packets to the
+// address, they do not leave through a static gateway either.
 static int port_to(const struct weir_neighbours *n, const struct entry *entry) {
 	const struct weir_route *route = &entry->route;
 	int port = route->error || route->local ? -1 : weir_neighbours_port_of(n, route->ifindex);

@@ -20,8 +20,8 @@ struct weir_routes;
 
 struct weir_route { // a route to an address
 	int error; // negative errno: there is no route, and the other fields are not valid
-	// A route of type unreachable, prohibit or blackhole says that there is no path; false if
-	// there is no route at all.
+	// The route is of type unreachable, prohibit or blackhole; false if there is no route at
+	// all.
 	bool refused;
 	bool local; // the address is an address of this host
 	uint32_t ifindex; // ifindex of the egress interface

@@ -3,6 +3,21 @@
 // Health of backends, and the history of their health.
 #include "show_lab.h"
 
+// Returns the history of these changes on a terminal of this width, in UTC. Owned by the caller.
+static char *history_of(const char *list, uint32_t width) {
+	const struct weir_cli cli = {0};
+	json_t *result = json_loads(list, 0, NULL);
+	char *text;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+
+	setenv("TZ", "UTC0", 1);
+	weir_show_history_within(&cli, out, result, width);
+	fclose(out);
+	json_decref(result);
+	return text;
+}
+
 // No cause is omitted, because operators read the history to find causes.
 TEST(history_shows_causes_on_a_narrow_terminal) {
 	static const char list[] = JSON(
@@ -13,17 +28,10 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 			{"time_ms": 2, "service": "web", "backend": null, "from": null, "to": null,
 				"source": "drain",
 				"why": "removed bind tcp 198.51.100.10:80: drain deadline reached: its open flows reset; the whole service has 5 open flows"}]);
-	const struct weir_cli cli = {0};
 
 	for (uint32_t width = 80; width <= 200; width += 120) {
-		json_t *result = json_loads(list, 0, NULL);
-		char *text;
-		size_t bytes;
-		FILE *out = open_memstream(&text, &bytes);
+		char *text = history_of(list, width);
 
-		setenv("TZ", "UTC0", 1);
-		weir_show_history_within(&cli, out, result, width);
-		fclose(out);
 		if (width == 80) {
 			assert_string_equal(text,
 				"1970-01-01 00:00:00.000  web/web-4  healthy -> refusing  (check)\n"
@@ -38,7 +46,6 @@ TEST(history_shows_causes_on_a_narrow_terminal) {
 			expect_contains(text, "TIME                     SERVICE  BACKEND  FROM");
 		}
 		free(text);
-		json_decref(result);
 	}
 }
 
@@ -52,17 +59,10 @@ TEST(history_with_long_names_fits_the_terminal) {
 				"service": "a-name-of-the-maximum-length-a-name-of-the-maximum-length-a-nam",
 				"backend": "b-name-of-the-maximum-length-a-name-of-the-maximum-length-a-nam",
 				"from": "healthy", "to": "lame-duck", "source": "agent", "why": "stops"}]);
-	const struct weir_cli cli = {0};
 
 	for (uint32_t width = 40; width <= 120; width += 40) {
-		json_t *result = json_loads(list, 0, NULL);
-		char *text;
-		size_t bytes;
-		FILE *out = open_memstream(&text, &bytes);
+		char *text = history_of(list, width);
 
-		setenv("TZ", "UTC0", 1);
-		weir_show_history_within(&cli, out, result, width);
-		fclose(out);
 		for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1) {
 			assert_true(strcspn(line, "\n") <= width);
 		}
@@ -82,7 +82,6 @@ TEST(history_with_long_names_fits_the_terminal) {
 				"    stops\n");
 		}
 		free(text);
-		json_decref(result);
 	}
 }
 

@@ -377,14 +377,11 @@ TEST(other_refused_file_is_not_read_again) {
 	assert_int_equal(times_logged(web, "audit: config.reload"), 1);
 }
 
-// The same with a file all of whose backends are new.
-TEST(new_backends_do_not_wait_for_ids_of_a_dataplane_that_has_ended) {
-	struct web *web = *state;
+// Replaces the dataplane by a small one, which has stored its limits when weir-control attaches.
+static void restart_with_limits(struct web *web) {
 	char *limits = weir_config_running_text(LIMITS, strlen(LIMITS));
 
 	assert_non_null(limits);
-	use_backends(web, 1025, 1);
-	write_backends(web, 600, 2);
 	lab_dataplane_stop(web->dataplane);
 	assert_int_equal(kill(web->lab.control, SIGSTOP), 0);
 	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
@@ -393,10 +390,18 @@ TEST(new_backends_do_not_wait_for_ids_of_a_dataplane_that_has_ended) {
 			lab_dataplane_segment(web->dataplane)->epoch, (uid_t)-1, (gid_t)-1, limits),
 		0);
 	assert_int_equal(kill(web->lab.control, SIGCONT), 0);
+	free(limits);
+}
+
+// The same with a file all of whose backends are new.
+TEST(new_backends_do_not_wait_for_ids_of_a_dataplane_that_has_ended) {
+	struct web *web = *state;
+	use_backends(web, 1025, 1);
+	write_backends(web, 600, 2);
+	restart_with_limits(web);
 	LAB_UNTIL(lab_attached(&web->lab) && count_backends(web) == 600);
 	LAB_UNTIL(all_is_published(web));
 	weir_config_running_remove(web->lab.run_dir);
-	free(limits);
 }
 
 // The same with a file that does not fit either. The reason names the settings, and a reload of a
@@ -423,27 +428,17 @@ TEST(reason_names_the_settings_if_a_dataplane_has_fewer_ids) {
 // stored its limits. The file is read once, not at each attempt to attach.
 TEST(file_that_does_not_fit_is_read_once_for_a_dataplane) {
 	struct web *web = *state;
-	char *limits = weir_config_running_text(LIMITS, strlen(LIMITS));
 	uint64_t since;
 
-	assert_non_null(limits);
 	use_backends(web, 1025, 1);
 	write_backends(web, 1025, 2);
-	lab_dataplane_stop(web->dataplane);
-	assert_int_equal(kill(web->lab.control, SIGSTOP), 0);
-	web->dataplane = lab_dataplane_start_small(&web->lab, 2);
-	assert_int_equal(
-		weir_config_running_write(web->lab.run_dir,
-			lab_dataplane_segment(web->dataplane)->epoch, (uid_t)-1, (gid_t)-1, limits),
-		0);
-	assert_int_equal(kill(web->lab.control, SIGCONT), 0);
+	restart_with_limits(web);
 	LAB_UNTIL(times_logged(web, "its segment.max_services or segment.max_backends is too small "
 				    "for the configuration") == 1);
 	since = lab_now_ms();
 	LAB_UNTIL(lab_now_ms() - since > 2 * WEIR_LINK_REFUSED_RETRY_MS);
 	assert_int_equal(times_logged(web, "reload refused"), 1);
 	weir_config_running_remove(web->lab.run_dir);
-	free(limits);
 }
 
 // A reload is refused while no dataplane runs, because the last one had fewer ids than the file
